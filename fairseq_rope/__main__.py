@@ -1,0 +1,58 @@
+"""``python -m fairseq_rope``: the folder for ``--user-dir``, the encodings, and the architectures with their sizes."""
+
+import argparse
+import logging
+import sys
+import warnings
+from pathlib import Path
+from typing import List, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+
+from .architectures import ARCHITECTURES, REFERENCE, SIZES
+from .positions import POSITIONS
+
+VOCABULARY = 37000
+
+
+def count_parameters(arch: str, vocabulary: int) -> int:
+    """Trainable parameters of an architecture with one shared vocabulary and shared embeddings."""
+    dictionary = Dictionary()
+    dictionary.symbols += [""] * (vocabulary - len(dictionary))  # only its length is looked at
+    task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    with torch.device("meta"):  # shapes without memory
+        model = build_model(argparse.Namespace(arch=arch, share_all_embeddings=True), task)
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def table(vocabulary: int) -> str:
+    """What there is, as text."""
+    rows: List[Tuple[str, str, int]] = [(a, f"{p} encoding", count_parameters(a, vocabulary)) for a, (p, _) in ARCHITECTURES.items()]
+    rows += [
+        (f"{REFERENCE}_{size}", "fairseq's own model", count_parameters(f"{REFERENCE}_{size}", vocabulary)) for size in SIZES
+    ]
+    return "\n".join(f"{arch:<36}{position:<22}{count:>14,}" for arch, position, count in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m fairseq_rope", description=__doc__)
+    parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"types to count for (default: {VOCABULARY})")
+    parser.add_argument("--check-arch", metavar="ARCH", help="only say whether this architecture exists")
+    args = parser.parse_args()
+    if args.check_arch:
+        if args.check_arch not in ARCH_MODEL_REGISTRY:
+            sys.exit(f"error: unknown architecture '{args.check_arch}': `python -m fairseq_rope` lists them")
+        return
+    print(f"--user-dir {Path(__file__).parent}\n")
+    print("position encodings (--encoder-position, --decoder-position):", ", ".join(POSITIONS), "\n")
+    print(f"{'architecture (--arch)':<36}{'position':<22}{'parameters':>14}")
+    print(table(args.vocabulary))
+    print(f"\nParameters with one shared vocabulary of {args.vocabulary:,} types and --share-all-embeddings.")
+
+
+if __name__ == "__main__":
+    pass
+    warnings.simplefilter("ignore")
+    main()

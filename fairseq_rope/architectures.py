@@ -1,0 +1,66 @@
+"""Registered architectures: every family of position encoding at every size.
+
+``<family>_<size>`` trains this plugin's model; ``fairseq_transformer_<size>`` trains fairseq's own, unchanged, at the
+same size: the reference for speed and quality.
+"""
+
+from typing import Any, Dict, Tuple
+
+from fairseq.models import register_model_architecture
+from fairseq.models.transformer.transformer_legacy import base_architecture
+
+from . import model  # noqa: F401  (registers the model that the names below belong to)
+
+SIZES: Dict[str, Dict[str, Any]] = {
+    "base": dict(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6, dropout=0.1),
+    "big": dict(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16, layers=6, dropout=0.3),
+    "iwslt_de_en": dict(embed_dim=512, ffn_embed_dim=1024, attention_heads=4, layers=6, dropout=0.1),
+    "multi30k": dict(embed_dim=128, ffn_embed_dim=256, attention_heads=4, layers=4, dropout=0.3),
+    "tiny": dict(embed_dim=128, ffn_embed_dim=256, attention_heads=4, layers=2, dropout=0.1),
+}
+"""Dimensions of both sides; ``base`` and ``big`` as in Vaswani et al. 2017, table 3."""
+
+FAMILIES: Dict[str, str] = {
+    "roformer": "rope",
+    "transformer_sinusoidal": "sinusoidal",
+    "transformer_learned": "learned",
+    "transformer_none": "none",
+}
+"""First part of an architecture's name, to the position encoding of both sides."""
+
+ARCHITECTURES: Dict[str, Tuple[str, str]] = {}
+"""Architecture name to (position encoding, size)."""
+
+REFERENCE = "fairseq_transformer"
+
+
+def _set_size(args: Any, size: str) -> None:
+    dimensions = dict(SIZES[size])
+    args.dropout = getattr(args, "dropout", dimensions.pop("dropout"))
+    for name, value in dimensions.items():
+        for side in ("encoder", "decoder"):
+            setattr(args, f"{side}_{name}", getattr(args, f"{side}_{name}", value))
+    base_architecture(args)
+
+
+def _register(family: str, position: str, size: str) -> None:
+    def architecture(args: Any) -> None:
+        for side in ("encoder", "decoder"):
+            setattr(args, f"{side}_position", getattr(args, f"{side}_position", None) or position)
+        # the encoding is the position term: fairseq's own is never added
+        args.no_token_positional_embeddings = True
+        _set_size(args, size)
+
+    name = f"{family}_{size}"
+    register_model_architecture("roformer", name)(architecture)
+    ARCHITECTURES[name] = (position, size)
+
+
+def _register_reference(size: str) -> None:
+    register_model_architecture("transformer", f"{REFERENCE}_{size}")(lambda args: _set_size(args, size))
+
+
+for _size in SIZES:
+    for _family, _position in FAMILIES.items():
+        _register(_family, _position, _size)
+    _register_reference(_size)

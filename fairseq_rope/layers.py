@@ -1,0 +1,114 @@
+"""fairseq's transformer layers with positional self-attention: only the hooks."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+from fairseq.distributed import fsdp_wrap
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
+from torch import Tensor, nn
+
+from .attention import PositionalMultiheadAttention
+from .positions import PositionEncoding
+
+FAST_PATH_COPIES = tuple(
+    f"{module}_{kind}" for module in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias")
+)
+"""Second copies of an encoder layer's parameters that fairseq 0.12.2 keeps for its inference fast path."""
+
+
+class PositionalEncoderLayer(TransformerEncoderLayerBase):
+    """An encoder layer whose self-attention knows positions.
+
+    fairseq 0.12.2's layer would bypass its ``self_attn`` after loading a checkpoint and ``eval()`` (a fused kernel that
+    reads copies of the parameters): the path is switched off and the copies are dropped, here and from state dicts, so
+    that parameter names are the same whatever the version.
+    """
+
+    def __init__(self, cfg: Any, position: PositionEncoding) -> None:
+        self._position = [position]  # in a list: needed before nn.Module.__init__, registered by the encoder
+        super().__init__(cfg)
+        self.can_use_fastpath = False
+        for name in FAST_PATH_COPIES:
+            self._parameters.pop(name, None)
+
+    def build_self_attention(self, embed_dim: int, cfg: Any) -> PositionalMultiheadAttention:
+        return _build_attention(self, embed_dim, cfg, cfg.encoder)
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_padding_mask: Optional[Tensor],
+        attn_mask: Optional[Tensor] = None,
+        **context: Tensor,
+    ) -> Tensor:
+        with self.self_attn.at(context):
+            return super().forward(x, encoder_padding_mask, attn_mask)
+
+    def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in FAST_PATH_COPIES:
+            state_dict.pop(prefix + name, None)
+        nn.Module._load_from_state_dict(self, state_dict, prefix, *args)
+
+
+class PositionalDecoderLayer(TransformerDecoderLayerBase):
+    """A decoder layer whose self-attention knows positions; the attention to the encoder stays fairseq's own."""
+
+    def __init__(self, cfg: Any, position: PositionEncoding, no_encoder_attn: bool = False) -> None:
+        self._position = [position]
+        super().__init__(cfg, no_encoder_attn)
+        self.need_attn = False  # attention weights only when they are asked for
+
+    def build_self_attention(
+        self, embed_dim: int, cfg: Any, add_bias_kv: bool = False, add_zero_attn: bool = False
+    ) -> PositionalMultiheadAttention:
+        return _build_attention(
+            self, embed_dim, cfg, cfg.decoder, add_bias_kv=add_bias_kv, add_zero_attn=add_zero_attn
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Optional[Tensor] = None,
+        encoder_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        prev_self_attn_state: Optional[List[Tensor]] = None,
+        prev_attn_state: Optional[List[Tensor]] = None,
+        self_attn_mask: Optional[Tensor] = None,
+        self_attn_padding_mask: Optional[Tensor] = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+        **context: Tensor,
+    ) -> Tuple[Tensor, Optional[Tensor], Optional[List[Optional[Tensor]]]]:
+        with self.self_attn.at(context):
+            return super().forward(
+                x,
+                encoder_out,
+                encoder_padding_mask,
+                incremental_state,
+                prev_self_attn_state,
+                prev_attn_state,
+                self_attn_mask,
+                self_attn_padding_mask,
+                need_attn,
+                need_head_weights,
+            )
+
+
+def _build_attention(layer: Any, embed_dim: int, cfg: Any, side: Any, **kwargs: Any) -> PositionalMultiheadAttention:
+    return PositionalMultiheadAttention(
+        embed_dim,
+        side.attention_heads,
+        position=layer._position[0],
+        dropout=cfg.attention_dropout,
+        q_noise=layer.quant_noise,
+        qn_block_size=layer.quant_noise_block_size,
+        xformers_att_config=side.xformers_att_config,
+        **kwargs,
+    )
+
+
+def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:
+    """Activation checkpointing and FSDP as fairseq's own stacks apply them to each layer."""
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)

@@ -1,0 +1,293 @@
+"""The encoder, the decoder and the registered model: fairseq's transformer with position encodings by name."""
+
+import dataclasses
+from argparse import ArgumentParser
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from fairseq.models import register_model
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+    TransformerModel,
+)
+from torch import Tensor, nn
+
+from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
+from .positions import POSITIONS, PositionEncoding, Stack
+
+SIDES = ("encoder", "decoder")
+
+
+def token_positions(tokens: Tensor, padding_idx: int, shift_invariant: bool) -> Tensor:
+    """Positions of ``tokens`` ``(B, T)``, 0-based over real tokens: ``(B, T)``.
+
+    Where only distances matter, the places in the tensor serve all sentences: ``(1, T)``.
+    """
+    if shift_invariant:
+        return torch.arange(tokens.size(1), device=tokens.device)[None]
+    return (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
+
+
+class PositionalTransformerEncoder(TransformerEncoderBase):
+    """fairseq's encoder whose layers share one position encoding, ``self.position``."""
+
+    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, position: PositionEncoding) -> None:
+        self._position = [position]  # the layers are built before a module can be registered
+        super().__init__(cfg, dictionary, embed_tokens)
+        self.position = position
+
+    def build_encoder_layer(self, cfg: Any) -> nn.Module:
+        return wrap_layer(PositionalEncoderLayer(cfg, self._position[0]), cfg)
+
+    def forward_embedding(
+        self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None, positions: Optional[Tensor] = None
+    ) -> Tuple[Tensor, Tensor]:
+        """Embeds ``src_tokens`` ``(B, T)``: the input of the first layer and the scaled embedding, both ``(B, T, C)``."""
+        if positions is None:
+            positions = token_positions(src_tokens, self.padding_idx, self.position.shift_invariant)
+        if token_embedding is None:
+            token_embedding = self.embed_tokens(src_tokens)
+        embed = self.embed_scale * token_embedding
+        x = _add(embed, self.position.embed(positions))
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        x = self.dropout_module(x)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        return x, embed
+
+    def forward_scriptable(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Optional[Tensor] = None,
+    ) -> Dict[str, List[Tensor]]:
+        """As in fairseq's encoder, with the positions computed once and handed to every layer."""
+        padding_mask = src_tokens.eq(self.padding_idx)  # (B, T)
+        has_pads = bool(padding_mask.any())
+        positions = token_positions(src_tokens, self.padding_idx, self.position.shift_invariant)
+        context = self.position.prepare(positions, positions)
+
+        x, embedding = self.forward_embedding(src_tokens, token_embeddings, positions)
+        if has_pads:
+            x = x * (1 - padding_mask[:, :, None].type_as(x))
+        x = x.transpose(0, 1)  # (B, T, C) -> (T, B, C)
+        states = [x] if return_all_hiddens else []
+        for layer in self.layers:
+            x = layer(x, encoder_padding_mask=padding_mask if has_pads else None, **context)
+            if return_all_hiddens:
+                states.append(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        lengths = (~padding_mask).sum(dim=1, dtype=torch.int32).reshape(-1, 1)
+        return {
+            "encoder_out": [x],
+            "encoder_padding_mask": [padding_mask],
+            "encoder_embedding": [embedding],
+            "encoder_states": states,
+            "fc_results": [],
+            "src_tokens": [],
+            "src_lengths": [lengths],
+        }
+
+
+class PositionalTransformerDecoder(TransformerDecoderBase):
+    """fairseq's decoder whose layers share one position encoding, ``self.position``."""
+
+    def __init__(
+        self,
+        cfg: Any,
+        dictionary: Any,
+        embed_tokens: nn.Embedding,
+        position: PositionEncoding,
+        no_encoder_attn: bool = False,
+    ) -> None:
+        self._position = [position]
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
+        self.position = position
+        self.need_attn = False
+
+    def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
+        return wrap_layer(PositionalDecoderLayer(cfg, self._position[0], no_encoder_attn), cfg)
+
+    def make_generation_fast_(self, need_attn: Any = False, **kwargs: Any) -> None:
+        """Called by fairseq before generation; ``need_attn`` is the value of ``--print-alignment``."""
+        self.need_attn = bool(need_attn)
+
+    def extract_features_scriptable(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[Dict[str, List[Tensor]]],
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        full_context_alignment: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
+        """As in fairseq's decoder, with the positions computed once and handed to every layer.
+
+        The attention weights are returned when ``alignment_layer`` or ``alignment_heads`` is given, or when generation
+        was prepared with ``--print-alignment``; else they are None and never computed.
+        """
+        if alignment_layer is None and (self.need_attn or alignment_heads is not None):
+            alignment_layer = self.num_layers - 1
+        encoder_x, encoder_padding_mask = _encoder_output(encoder_out)
+
+        key_positions = token_positions(prev_output_tokens, self.padding_idx, self.position.shift_invariant)
+        query_positions = key_positions
+        if incremental_state is not None:
+            query_positions, prev_output_tokens = key_positions[:, -1:], prev_output_tokens[:, -1:]
+        context = self.position.prepare(query_positions, key_positions)
+
+        x = self.embed_scale * self.embed_tokens(prev_output_tokens)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        x = _add(x, self.position.embed(query_positions))
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        x = self.dropout_module(x).transpose(0, 1)  # (B, T, C) -> (T, B, C)
+
+        causal = incremental_state is None and not full_context_alignment
+        future_mask = self.buffered_future_mask(x) if causal else None
+        padding_mask = prev_output_tokens.eq(self.padding_idx)
+        # behind a causal mask, padding on the right is seen by padding only: the mask matters for the left
+        mask_padding = bool((padding_mask[:, 0] if causal else padding_mask).any())
+        attention: Optional[Tensor] = None
+        inner_states: List[Optional[Tensor]] = [x]
+        for i, layer in enumerate(self.layers):
+            x, weights, _ = layer(
+                x,
+                encoder_x,
+                encoder_padding_mask,
+                incremental_state,
+                self_attn_mask=future_mask,
+                self_attn_padding_mask=padding_mask if mask_padding else None,
+                need_attn=i == alignment_layer,
+                need_head_weights=i == alignment_layer,
+                **context,
+            )
+            inner_states.append(x)
+            if i == alignment_layer and weights is not None:
+                attention = weights[:alignment_heads].float().mean(dim=0).type_as(x)  # (H, B, T, S) -> (B, T, S)
+
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        x = x.transpose(0, 1)  # (T, B, C) -> (B, T, C)
+        if self.project_out_dim is not None:
+            x = self.project_out_dim(x)
+        return x, {"attn": [attention], "inner_states": inner_states}
+
+
+def _add(x: Tensor, term: Optional[Tensor]) -> Tensor:
+    return x if term is None else x + term.type_as(x)
+
+
+def _encoder_output(encoder_out: Optional[Dict[str, List[Tensor]]]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    if encoder_out is None:
+        return None, None
+    x, mask = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
+    return (x[0] if x else None), (mask[0] if mask else None)
+
+
+@register_model("roformer")
+class RoFormerModel(TransformerModel):
+    """fairseq's transformer, with the position encoding of each side chosen by name.
+
+    The class serves all architectures of the plugin; it carries the name of the one that the project is about.
+    ``RoFormerModel.from_pretrained(folder, "checkpoint.pt", data, tokenizer="moses", bpe="subword_nmt")`` loads any.
+    """
+
+    @classmethod
+    def hub_models(cls) -> Dict[str, Any]:
+        return {}
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Adds fairseq's transformer flags, ``--encoder-position``, ``--decoder-position`` and each encoding's own."""
+        super().add_args(parser)
+        for side in SIDES:
+            parser.add_argument(
+                f"--{side}-position", choices=sorted(POSITIONS), help=f"position encoding of the {side}'s self-attention"
+            )
+        for encoding in POSITIONS.values():
+            for field in dataclasses.fields(encoding.Options):
+                parser.add_argument(
+                    f"--{encoding.prefix}-{field.name}".replace("_", "-"),
+                    type=type(field.default),
+                    choices=field.metadata.get("choices"),
+                    help=f"{field.metadata['help']} (default: {field.default})",
+                )
+
+    @classmethod
+    def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
+        _reject_unsupported(args)
+        return super().build_model(args, task)
+
+    @classmethod
+    def build_encoder(cls, args: Any, src_dict: Any, embed_tokens: nn.Embedding) -> PositionalTransformerEncoder:
+        cfg = TransformerConfig.from_namespace(args)
+        return PositionalTransformerEncoder(cfg, src_dict, embed_tokens, build_position(cfg, "encoder", embed_tokens))
+
+    @classmethod
+    def build_decoder(cls, args: Any, tgt_dict: Any, embed_tokens: nn.Embedding) -> PositionalTransformerDecoder:
+        cfg = TransformerConfig.from_namespace(args)
+        return PositionalTransformerDecoder(
+            cfg,
+            tgt_dict,
+            embed_tokens,
+            build_position(cfg, "decoder", embed_tokens),
+            no_encoder_attn=cfg.no_cross_attention,
+        )
+
+
+def build_position(cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding) -> PositionEncoding:
+    """Builds the encoding of one side from the configuration.
+
+    Raises:
+        ValueError: an unknown name, or an option that does not fit the side's dimensions.
+    """
+    name = getattr(cfg, f"{side}_position", None)
+    if name not in POSITIONS:
+        raise ValueError(f"--{side}-position must be one of {', '.join(sorted(POSITIONS))}, not {name!r}")
+    side_cfg = getattr(cfg, side)
+    if side_cfg.embed_dim % side_cfg.attention_heads:
+        raise ValueError(
+            f"--{side}-embed-dim {side_cfg.embed_dim} must be divisible by "
+            f"--{side}-attention-heads {side_cfg.attention_heads}"
+        )
+    stack = Stack(
+        embed_dim=side_cfg.embed_dim,
+        num_heads=side_cfg.attention_heads,
+        num_layers=side_cfg.layers,
+        max_positions=cfg.max_source_positions if side == "encoder" else cfg.max_target_positions,
+        padding_idx=embed_tokens.padding_idx,
+        causal=side == "decoder",
+    )
+    return POSITIONS[name](stack, position_options(cfg, name))
+
+
+def position_options(cfg: Any, name: str) -> Any:
+    """The options of the encoding ``name`` as given in a configuration, defaults for what it does not have."""
+    encoding = POSITIONS[name]
+    fields = dataclasses.fields(encoding.Options)
+    return encoding.Options(**{f.name: getattr(cfg, f"{encoding.prefix}_{f.name}", f.default) for f in fields})
+
+
+def _reject_unsupported(args: Any) -> None:
+    """Raises ValueError for fairseq options that this model would otherwise ignore."""
+    by_name = "--encoder-position and --decoder-position"
+    unsupported = {
+        "encoder_learned_pos": f"choose `learned` with {by_name}",
+        "decoder_learned_pos": f"choose `learned` with {by_name}",
+        "cross_self_attention": "its keys mix source and target, which have no common positions",
+        "encoder_xformers_att_config": "the attention of this model is PyTorch's own",
+        "decoder_xformers_att_config": "the attention of this model is PyTorch's own",
+        "base_layers": "mixture-of-experts layers have no self-attention to hand positions to",
+    }
+    for option, reason in unsupported.items():
+        if getattr(args, option, None):
+            raise ValueError(f"--{option.replace('_', '-')} is not supported here: {reason}")

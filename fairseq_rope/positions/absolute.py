@@ -1,0 +1,53 @@
+"""Absolute baselines: a vector per position, added to the token embedding (RoFormer eqs. 3 and 4)."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import PositionEncoding, Stack
+
+
+class SinusoidalEncoding(PositionEncoding):
+    """Fixed sinusoids (Vaswani et al. 2017, section 3.5; RoFormer eq. 4), as fairseq and tensor2tensor lay them out.
+
+    Two deviations from the paper's text, kept so that the numbers equal fairseq's: the sines fill the first half of
+    the channels and the cosines the second (not alternating), and the wavelengths end at ``10000 * 2 pi`` exactly
+    (``C/2 - 1`` steps). The first token has the angle of position ``padding_idx + 1``.
+    """
+
+    shift_invariant = False
+
+    def __init__(self, stack: Stack, options: Any) -> None:
+        super().__init__(stack, options)
+        self.table: Tensor
+        self.register_buffer("table", self._rows(stack.max_positions), persistent=False)
+
+    def _rows(self, num_positions: int) -> Tensor:
+        """The first ``num_positions`` rows ``(num_positions, C)``, in fp32."""
+        half = self.stack.embed_dim // 2
+        frequencies = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
+        first = self.stack.padding_idx + 1
+        positions = torch.arange(first, first + num_positions, dtype=torch.float)
+        angles = positions[:, None] * frequencies[None, :]
+        table = torch.cat([angles.sin(), angles.cos()], dim=1)
+        return F.pad(table, (0, self.stack.embed_dim % 2))
+
+    def embed(self, positions: Tensor) -> Tensor:
+        return F.embedding(positions, self.table)
+
+
+class LearnedEncoding(PositionEncoding):
+    """A trained vector per position (RoFormer section 2.2), drawn from N(0, 1/C) as in fairseq."""
+
+    shift_invariant = False
+
+    def __init__(self, stack: Stack, options: Any) -> None:
+        super().__init__(stack, options)
+        self.weight = nn.Parameter(torch.empty(stack.max_positions, stack.embed_dim))
+        nn.init.normal_(self.weight, std=stack.embed_dim**-0.5)
+
+    def embed(self, positions: Tensor) -> Tensor:
+        return F.embedding(positions, self.weight)

@@ -1,0 +1,141 @@
+"""RoPE: rotary position embedding (Su et al., RoFormer, Neurocomputing 2024, eqs. 6-8 and 26; arXiv 2104.09864)."""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Tuple
+
+import torch
+from torch import Tensor
+
+from .base import PositionEncoding, Stack
+
+LAYOUTS = ("interleaved", "half")
+SCALINGS = ("none", "linear", "ntk")
+
+
+@dataclass(frozen=True)
+class RotaryOptions:
+    base: float = field(default=10000.0, metadata={"help": "base of the geometric series of rotation frequencies"})
+    layout: str = field(
+        default="interleaved",
+        metadata={
+            "help": "which channels form a pair: neighbours (interleaved, the paper) or channel m and m + dim/2 (half)",
+            "choices": LAYOUTS,
+        },
+    )
+    dim: int = field(
+        default=0, metadata={"help": "rotate only the first DIM channels of each head (even; 0: the whole head)"}
+    )
+    scaling: str = field(
+        default="none",
+        metadata={
+            "help": "for inputs longer than in training: divide the positions (linear) or raise the base (ntk)",
+            "choices": SCALINGS,
+        },
+    )
+    scaling_factor: float = field(
+        default=1.0, metadata={"help": "by how much the range of positions is stretched (at least 1)"}
+    )
+
+
+class RotaryEncoding(PositionEncoding):
+    """Rotates each pair ``m`` of channels of q and k by ``position * theta_m``, ``theta_m = base^(-2m/dim)`` (eq. 26).
+
+    The product of a rotated query and a rotated key then depends on their distance only (eq. 6). Values are untouched.
+    Angles are computed in fp64 and rotations applied in fp32, whatever the precision of q and k.
+    """
+
+    Options = RotaryOptions
+    prefix = "rope"
+
+    def __init__(self, stack: Stack, options: RotaryOptions) -> None:
+        super().__init__(stack, options)
+        self.dim = options.dim or stack.head_dim
+        if self.dim % 2:
+            remedy = f"--rope-dim {stack.head_dim - 1}" if stack.head_dim > 2 else "fewer heads"
+            raise ValueError(
+                f"RoPE rotates pairs of channels and needs an even dimension, but it is {self.dim}: "
+                f"choose an embedding dimension and number of heads with an even quotient, or {remedy}"
+                if not options.dim
+                else f"--rope-dim must be even, not {options.dim}"
+            )
+        if not 0 < self.dim <= stack.head_dim:
+            raise ValueError(f"--rope-dim must be between 2 and the head dimension {stack.head_dim}, not {options.dim}")
+        if options.base <= 1:
+            raise ValueError(f"--rope-base must be greater than 1, not {options.base}")
+        for name, value, choices in (("layout", options.layout, LAYOUTS), ("scaling", options.scaling, SCALINGS)):
+            if value not in choices:
+                raise ValueError(f"--rope-{name} must be one of {', '.join(choices)}, not {value!r}")
+        if options.scaling_factor < 1:
+            raise ValueError(f"--rope-scaling-factor must be at least 1, not {options.scaling_factor}")
+        if options.scaling == "none" and options.scaling_factor != 1:
+            raise ValueError("--rope-scaling-factor needs --rope-scaling linear or ntk")
+        if options.scaling == "ntk" and self.dim == 2:
+            raise ValueError("--rope-scaling ntk needs more than one pair of channels: raise --rope-dim above 2")
+
+    def prepare(self, query_positions: Tensor, key_positions: Tensor) -> Dict[str, Tensor]:
+        return {"rotation": self.rotation(query_positions)}
+
+    def rotation(self, positions: Tensor) -> Tensor:
+        """``exp(i * position * theta_m)`` as complex64: positions ``(B, T)`` -> ``(B, 1, T, dim/2)``."""
+        base, angles = self.options.base, positions.double()
+        if self.options.scaling == "linear":  # Chen et al. 2023, position interpolation
+            angles = angles / self.options.scaling_factor
+        elif self.options.scaling == "ntk":  # the longest wavelength grows by the factor, the shortest stays
+            base = base * self.options.scaling_factor ** (self.dim / (self.dim - 2))
+        exponents = torch.arange(0, self.dim, 2, dtype=torch.double, device=positions.device) / -self.dim
+        angles = angles[:, None, :, None] * base**exponents  # (B, 1, T, dim/2)
+        return torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
+
+    def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
+        rotation = context["rotation"]
+        return self._rotated(q, rotation), self._rotated(k, rotation)
+
+    def _rotated(self, x: Tensor, rotation: Tensor) -> Tensor:
+        if self.dim < x.size(-1):
+            rotated, rest = x[..., : self.dim], x[..., self.dim :]
+            return torch.cat([self._rotated(rotated, rotation), rest], dim=-1)
+        if self.options.layout == "interleaved":
+            pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))  # (B, H, T, D) -> (B, H, T, D/2)
+            return torch.view_as_real(pairs * rotation).flatten(-2).type_as(x)
+        real, imaginary = x.float().chunk(2, dim=-1)
+        cos, sin = rotation.real, rotation.imag
+        return torch.cat([real * cos - imaginary * sin, imaginary * cos + real * sin], dim=-1).type_as(x)
+
+
+def layout_permutation(head_dim: int, dim: int, layout: str) -> Tensor:
+    """Which channel of the other layout each channel of ``layout`` is: ``(head_dim,)`` indices within one head.
+
+    Args:
+        head_dim: channels per head.
+        dim: rotated channels, the first ones of the head.
+        layout: the layout wanted, ``interleaved`` or ``half``.
+
+    A projection whose output rows are taken in this order computes the same logits under ``layout`` as it did under
+    the other one, exactly: q and k are permuted alike, and a dot product does not depend on the order of its terms
+    beyond rounding.
+    """
+    channels = torch.arange(dim)
+    pairs = channels.view(-1, 2).t() if layout == "half" else channels.view(2, -1).t()
+    return torch.cat([pairs.flatten(), torch.arange(dim, head_dim)])
+
+
+def convert_layout(state_dict: Dict[str, Any], num_heads: int, dim: int, layout: str, side: str) -> Dict[str, Any]:
+    """Converts the self-attention of one side (``encoder`` or ``decoder``) of a model to the other layout; lossless.
+
+    Args:
+        state_dict: a model's parameters by name; not changed.
+        num_heads: heads of that side.
+        dim: rotated channels per head.
+        layout: the layout wanted; the parameters must be in the other one.
+        side: the first part of the names.
+
+    Returns:
+        A copy of ``state_dict`` with the rows of ``q_proj`` and ``k_proj`` (weight and bias) permuted in each head.
+    """
+    converted = dict(state_dict)
+    for name, value in state_dict.items():
+        parts = name.split(".")
+        if parts[0] == side and parts[-3:-1] in (["self_attn", "q_proj"], ["self_attn", "k_proj"]):
+            order = layout_permutation(value.size(0) // num_heads, dim, layout)
+            converted[name] = value.unflatten(0, (num_heads, -1))[:, order].flatten(0, 1)
+    return converted

@@ -1,0 +1,1 @@
+"""What the scripts call: each a function and a thin command line."""

@@ -1,0 +1,127 @@
+"""One progress bar for each long step, on stderr: a live bar in a terminal, else a line now and then.
+
+It imports nothing of this package, so that a pipeline can start it at once::
+
+    progress.py feed FILE --label tokenize | COMMAND     copies FILE to stdout and counts bytes
+    fairseq-train --log-format json ... | progress.py train --total UPDATES
+    fairseq-generate ... | progress.py generate --total SENTENCES > OUTPUT
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterable, Optional
+
+from tqdm import tqdm
+
+SECONDS_BETWEEN_LINES = 60.0
+BLOCK = 1 << 20
+
+
+class Progress:
+    """A bar that knows how to behave where there is no terminal.
+
+    Args:
+        label: what is being done.
+        total: how many units; None if it is not known.
+        unit: ``B``, ``updates`` or ``sentences``.
+    """
+
+    def __init__(self, label: str, total: Optional[int], unit: str) -> None:
+        self.label, self.unit, self.terminal = label, unit, sys.stderr.isatty()
+        self.last_line = time.monotonic()
+        self.bar = tqdm(
+            total=total,
+            desc=label,
+            unit=unit if unit == "B" else f" {unit}",
+            unit_scale=unit == "B",
+            disable=None if self.terminal else True,
+            dynamic_ncols=True,
+        )
+        self.total, self.done = total, 0
+
+    def to(self, done: int, note: str = "") -> None:
+        """Reports that ``done`` units are finished; ``note`` is shown behind them."""
+        self.bar.update(done - self.done)
+        self.done = done
+        if note:
+            self.bar.set_postfix_str(note)
+        if not self.terminal and time.monotonic() - self.last_line > SECONDS_BETWEEN_LINES:
+            self.last_line = time.monotonic()
+            share = f" of {self.total}" if self.total else ""
+            print(f"{self.label}: {done}{share} {self.unit} {note}".rstrip(), file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+def feed(path: Path, label: str) -> None:
+    """Copies a file to stdout, counting bytes."""
+    progress = Progress(label, path.stat().st_size, "B")
+    done = 0
+    with path.open("rb") as lines:
+        while block := lines.read(BLOCK):
+            sys.stdout.buffer.write(block)
+            done += len(block)
+            progress.to(done)
+    progress.close()
+
+
+def train(lines: Iterable[str], total: int, label: str = "train") -> None:
+    """Follows fairseq-train's JSON log: updates, loss, speed and the validation loss."""
+    progress = Progress(label, total, "updates")
+    notes: Dict[str, str] = {}
+    for line in lines:
+        stats = _stats(line)
+        for key, name in (("loss", "loss"), ("train_wps", "wps"), ("wps", "wps"), ("valid_loss", "valid loss")):
+            if key in stats:
+                notes[name] = str(stats[key])
+        updates = stats.get("num_updates", stats.get("train_num_updates"))
+        if updates is not None:
+            progress.to(int(updates), " ".join(f"{name} {value}" for name, value in notes.items()))
+    progress.close()
+
+
+def _stats(line: str) -> Dict[str, Any]:
+    start = line.find("{")
+    if start < 0 or '"epoch"' not in line:
+        return {}
+    try:
+        return dict(json.loads(line[start:]))
+    except ValueError:
+        return {}
+
+
+def generate(lines: Iterable[str], total: int, label: str = "translate") -> None:
+    """Passes fairseq-generate's output on and counts the sentences in it."""
+    progress = Progress(label, total, "sentences")
+    done = 0
+    for line in lines:
+        sys.stdout.write(line)
+        if line.startswith("H-"):
+            done += 1
+            progress.to(done)
+    progress.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("what", choices=("feed", "train", "generate"))
+    parser.add_argument("file", nargs="?", type=Path, help="the file to feed")
+    parser.add_argument("--label", help="name of the step")
+    parser.add_argument("--total", type=int, default=0, help="updates or sentences to expect")
+    args = parser.parse_args()
+    if args.what == "feed":
+        if args.file is None:
+            parser.error("feed needs a file")
+        feed(args.file, args.label or args.file.name)
+    elif args.what == "train":
+        train(sys.stdin, args.total, args.label or "train")
+    else:
+        generate(sys.stdin, args.total, args.label or "translate")
+
+
+if __name__ == "__main__":
+    main()

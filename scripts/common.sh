@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# What all scripts share: messages, the environment, stamped steps. Sourced, not run.
+# Environment:
+#   VENV    folder of the virtual environment (default: .venv in the project); used when it exists
+#   PYTHON  the interpreter to make it from (default: python3)
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+SCRIPT=$(basename "$0")
+VENV=${VENV:-$ROOT/.venv}
+TOOLS=$ROOT/fairseq_rope/tools
+USER_DIR=$ROOT/fairseq_rope
+export PYTHONUNBUFFERED=1
+export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
+
+say() { printf '[%s] %s\n' "${SCRIPT%.sh}" "$*" >&2; }
+die() { printf '%s: error: %s\n' "$SCRIPT" "$*" >&2; exit 1; }
+usage_error() { printf '%s: error: %s (see %s --help)\n' "$SCRIPT" "$*" "$SCRIPT" >&2; exit 2; }
+
+# The header comment of the calling script is its help.
+show_help() { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$0"; exit 0; }
+
+# need_value OPTION REMAINING: an option that takes a value has one.
+need_value() { (($2 >= 2)) || usage_error "$1 needs a value"; }
+need_number() { [[ $2 =~ ^[0-9]+$ ]] || usage_error "$1 must be a whole number, not '$2'"; }
+
+use_environment() {
+  if [[ -x $VENV/bin/python ]]; then PATH=$VENV/bin:$PATH; export PATH; fi
+  local tool
+  for tool in python "$@"; do
+    command -v "$tool" >/dev/null 2>&1 || die "$tool not found: run scripts/install.sh, or activate an environment with the project installed"
+  done
+}
+
+# step FOLDER NAME COMMAND...: run COMMAND once. A stamp in FOLDER remembers the settings of this step and of all
+# before it in the same process (add to them with `setting`); it is skipped while they stay the same, redone when
+# they change.
+SETTINGS=
+setting() { SETTINGS+="$*"$'\n'; }
+step() {
+  local stamp=$1/.stamps/$2 name=$2
+  shift 2
+  setting "step $name"
+  if [[ -f $stamp && $(<"$stamp") == "${SETTINGS%$'\n'}" ]]; then
+    say "$name: done before with the same settings"
+    return
+  fi
+  rm -f "$stamp"
+  say "$name"
+  "$@"
+  mkdir -p "$(dirname "$stamp")"
+  printf '%s' "$SETTINGS" >"$stamp.tmp"
+  mv "$stamp.tmp" "$stamp"
+}
+
+# logged LOG COMMAND...: run COMMAND with all its output in LOG; on failure say its last error in one line.
+logged() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 || log_failure "$log" "$1"
+}
+log_failure() {
+  local reason
+  reason=$(grep -E '^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |^[a-zA-Z_.]+Error:' "$1" | tail -n 1 | cut -c 1-300)
+  die "$2 failed: ${reason:-no reason given} (log: $1)"
+}
+
+# load_recipe NAME: the variables of scripts/recipes/NAME.sh; nothing when NAME is empty.
+load_recipe() {
+  [[ $1 ]] || return 0
+  local file=$ROOT/scripts/recipes/$1.sh
+  [[ $1 =~ ^[A-Za-z0-9_]+$ && -f $file ]] ||
+    usage_error "unknown recipe '$1'; there are: $(cd "$ROOT/scripts/recipes" && printf '%s ' ./*.sh | sed 's|\./||g; s|\.sh||g')"
+  # shellcheck source=/dev/null
+  source "$file"
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Prepares parallel text for fairseq: checked copies, punctuation normalised, Moses tokenisation (hyphens split, as
+# fairseq's own recipes do), joint BPE, cleaning of the training set, binarised with a joined dictionary.
+#
+# Usage: scripts/prepare.sh --train PREFIX --valid PREFIX --test PREFIX [--test PREFIX ...] --out FOLDER [options]
+#   --train, --valid, --test PREFIX   PREFIX.en and PREFIX.de, also with .gz; the first --test is fairseq's subset
+#                                     `test`, the next ones `test1`, `test2`, ...
+#   --source LANG, --target LANG      languages (default: en, de)
+#   --merges N                        BPE merges learned on both sides of the training set (default: 37000)
+#   --max-length N, --ratio R         cleaning, in BPE tokens, training set only (default: 250, 1.5)
+#   --workers N                       processes of fairseq-preprocess (default: number of cores)
+#   --out FOLDER                      gets raw/ tok/ bpe/ bin/, the BPE codes (bpecodes) and prepare.json
+# A step that was done before with the same settings and input is skipped; a killed one is done again.
+#
+# Example: scripts/prepare.sh --train data/demo/train --valid data/demo/valid --test data/demo/test --merges 500 --out /tmp/demo
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+train='' valid='' out='' source=en target=de merges=37000 max_length=250 ratio=1.5 workers=$(nproc)
+tests=()
+while (($#)); do
+  case $1 in
+    --help | -h) show_help ;;
+    --train | --valid | --test | --out | --source | --target | --merges | --max-length | --ratio | --workers)
+      need_value "$1" $#
+      case $1 in
+        --test) tests+=("$2") ;;
+        --max-length) max_length=$2 ;;
+        *) printf -v "${1#--}" '%s' "$2" ;;
+      esac
+      shift 2
+      ;;
+    *) usage_error "unknown option '$1'" ;;
+  esac
+done
+[[ $train && $valid && $out && ${#tests[@]} -gt 0 ]] || usage_error "--train, --valid, --test and --out are needed"
+need_number --merges "$merges"
+need_number --max-length "$max_length"
+need_number --workers "$workers"
+[[ $ratio =~ ^[0-9]+(\.[0-9]+)?$ ]] || usage_error "--ratio must be a number, not '$ratio'"
+use_environment sacremoses subword-nmt fairseq-preprocess
+
+subsets=(train valid test)
+prefixes=("$train" "$valid" "${tests[@]}")
+for ((i = 1; i < ${#tests[@]}; i++)); do subsets+=("test$i"); done
+
+copy_raw() {
+  local i
+  rm -rf "$out/raw.tmp"
+  mkdir -p "$out/raw.tmp"
+  for i in "${!subsets[@]}"; do
+    python "$TOOLS/corpus.py" copy "${prefixes[i]}" "$out/raw.tmp/${subsets[i]}" --source "$source" --target "$target" \
+      >"$out/raw.tmp/${subsets[i]}.json" || { rm -rf "$out/raw.tmp"; exit 1; }
+  done
+  rm -rf "$out/raw"
+  mv "$out/raw.tmp" "$out/raw"
+}
+
+# over_all INPUT_FOLDER OUTPUT_FOLDER LABEL COMMAND: each file of one folder through a filter into the other;
+# %LANG% in the command stands for the language.
+over_all() {
+  local subset lang from=$out/$1 to=$out/$2 label=$3
+  shift 3
+  mkdir -p "$to"
+  for subset in "${subsets[@]}"; do
+    for lang in "$source" "$target"; do
+      python "$TOOLS/progress.py" feed "$from/$subset.$lang" --label "$label $subset.$lang" |
+        "${@//%LANG%/$lang}" >"$to/$subset.$lang.tmp"
+      mv "$to/$subset.$lang.tmp" "$to/$subset.$lang"
+    done
+  done
+}
+
+tokenize() { over_all raw tok tokenize sacremoses -q -l %LANG% -j 1 normalize tokenize -a; }
+learn_bpe() {
+  logged "$out/learn_bpe.log" subword-nmt learn-joint-bpe-and-vocab --input "$out/tok/train.$source" "$out/tok/train.$target" \
+    --symbols "$merges" --output "$out/bpecodes.tmp" \
+    --write-vocabulary "$out/vocabulary.$source" "$out/vocabulary.$target"
+  mv "$out/bpecodes.tmp" "$out/bpecodes"
+}
+apply_bpe() { over_all tok bpe apply-bpe subword-nmt apply-bpe --codes "$out/bpecodes"; }
+clean() {
+  python "$TOOLS/corpus.py" clean "$out/bpe/train" "$out/bpe/train.clean" --source "$source" --target "$target" \
+    --max-length "$max_length" --ratio "$ratio" >"$out/clean.json"
+}
+binarize() {
+  local subset testpref=''
+  for subset in "${subsets[@]:2}"; do testpref+=,$out/bpe/$subset; done
+  rm -rf "$out/bin.tmp"
+  logged "$out/preprocess.log" fairseq-preprocess --source-lang "$source" --target-lang "$target" --joined-dictionary \
+    --trainpref "$out/bpe/train.clean" --validpref "$out/bpe/valid" --testpref "${testpref#,}" \
+    --destdir "$out/bin.tmp" --workers "$workers"
+  rm -rf "$out/bin"
+  mv "$out/bin.tmp" "$out/bin"
+}
+
+hashes=
+for prefix in "${prefixes[@]}"; do
+  for lang in "$source" "$target"; do
+    file=$prefix.$lang
+    [[ -f $file ]] || file=$file.gz
+    [[ -f $file ]] || die "$prefix.$lang not found (nor with .gz): check the folder and the languages"
+    hashes+=" $(sha256sum <"$file" | cut -c 1-64)"
+  done
+done
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+setting "input $source-$target$hashes"
+step "$out" copy copy_raw
+step "$out" tokenize tokenize
+setting "merges $merges"
+step "$out" learn-bpe learn_bpe
+step "$out" apply-bpe apply_bpe
+setting "max-length $max_length ratio $ratio"
+step "$out" clean clean
+step "$out" binarize binarize
+say "prepared: $out"

@@ -1,0 +1,32 @@
+"""Packaging of fairseq_rope, a fairseq plugin with position encodings for machine translation."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "fairseq_rope/__init__.py").read_text(encoding="utf-8")).group(1)
+
+setup(
+    name="fairseq_rope",
+    version=VERSION,
+    description="Position encodings for machine translation (RoPE and others) as a fairseq plugin",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=find_packages(include=["fairseq_rope", "fairseq_rope.*"]),
+    python_requires=">=3.9",
+    install_requires=[
+        # the official release does not import on Python 3.11 and later; the fork has the same code and module name
+        'fairseq==0.12.2; python_version < "3.11"',
+        'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
+        "torch>=2.4",  # the first with an allow-list for safe loading
+        "numpy",
+        "sacrebleu>=2.3",
+        "sacremoses>=0.1",
+        "subword-nmt>=0.3.8",
+        "tqdm",
+    ],
+    extras_require={"test": ["pytest", "ruff", "mypy"]},
+)
