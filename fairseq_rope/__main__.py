@@ -1,7 +1,6 @@
 """``python -m fairseq_rope``: the folder for ``--user-dir``, the encodings, and the architectures with their sizes."""
 
 import argparse
-import logging
 import sys
 import warnings
 from pathlib import Path
@@ -29,16 +28,21 @@ def count_parameters(arch: str, vocabulary: int) -> int:
 
 def table(vocabulary: int) -> str:
     """What there is, as text."""
-    rows: List[Tuple[str, str, int]] = [(a, f"{p} encoding", count_parameters(a, vocabulary)) for a, (p, _) in ARCHITECTURES.items()]
+    rows: List[Tuple[str, str, int]] = [
+        (a, f"{p} encoding", count_parameters(a, vocabulary)) for a, (p, _) in ARCHITECTURES.items()
+    ]
     rows += [
-        (f"{REFERENCE}_{size}", "fairseq's own model", count_parameters(f"{REFERENCE}_{size}", vocabulary)) for size in SIZES
+        (f"{REFERENCE}_{size}", "fairseq's own model", count_parameters(f"{REFERENCE}_{size}", vocabulary))
+        for size in SIZES
     ]
     return "\n".join(f"{arch:<36}{position:<22}{count:>14,}" for arch, position, count in rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fairseq_rope", description=__doc__)
-    parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help=f"types to count for (default: {VOCABULARY})")
+    parser.add_argument(
+        "--vocabulary", type=int, default=VOCABULARY, help=f"types to count for (default: {VOCABULARY})"
+    )
     parser.add_argument("--check-arch", metavar="ARCH", help="only say whether this architecture exists")
     args = parser.parse_args()
     if args.check_arch:

@@ -61,9 +61,7 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
     def build_self_attention(
         self, embed_dim: int, cfg: Any, add_bias_kv: bool = False, add_zero_attn: bool = False
     ) -> PositionalMultiheadAttention:
-        return _build_attention(
-            self, embed_dim, cfg, cfg.decoder, add_bias_kv=add_bias_kv, add_zero_attn=add_zero_attn
-        )
+        return _build_attention(self, embed_dim, cfg, cfg.decoder, add_bias_kv=add_bias_kv, add_zero_attn=add_zero_attn)
 
     def forward(
         self,

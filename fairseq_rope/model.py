@@ -44,7 +44,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     def forward_embedding(
         self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None, positions: Optional[Tensor] = None
     ) -> Tuple[Tensor, Tensor]:
-        """Embeds ``src_tokens`` ``(B, T)``: the input of the first layer and the scaled embedding, both ``(B, T, C)``."""
+        """Embeds ``src_tokens`` ``(B, T)``: first layer's input and scaled embedding, ``(B, T, C)``."""
         if positions is None:
             positions = token_positions(src_tokens, self.padding_idx, self.position.shift_invariant)
         if token_embedding is None:
@@ -211,7 +211,9 @@ class RoFormerModel(TransformerModel):
         super().add_args(parser)
         for side in SIDES:
             parser.add_argument(
-                f"--{side}-position", choices=sorted(POSITIONS), help=f"position encoding of the {side}'s self-attention"
+                f"--{side}-position",
+                choices=sorted(POSITIONS),
+                help=f"position encoding of the {side}'s self-attention",
             )
         for encoding in POSITIONS.values():
             for field in dataclasses.fields(encoding.Options):
@@ -264,7 +266,7 @@ def build_position(cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding
         num_heads=side_cfg.attention_heads,
         num_layers=side_cfg.layers,
         max_positions=cfg.max_source_positions if side == "encoder" else cfg.max_target_positions,
-        padding_idx=embed_tokens.padding_idx,
+        padding_idx=int(embed_tokens.padding_idx or 0),
         causal=side == "decoder",
     )
     return POSITIONS[name](stack, position_options(cfg, name))

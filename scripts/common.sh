@@ -7,7 +7,9 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename "$0")
 VENV=${VENV:-$ROOT/.venv}
+# shellcheck disable=SC2034  # used by the scripts that source this one
 TOOLS=$ROOT/fairseq_rope/tools
+# shellcheck disable=SC2034
 USER_DIR=$ROOT/fairseq_rope
 export PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}

@@ -91,7 +91,7 @@ binarize() {
   logged "$out/preprocess.log" fairseq-preprocess --source-lang "$source" --target-lang "$target" --joined-dictionary \
     --trainpref "$out/bpe/train.clean" --validpref "$out/bpe/valid" --testpref "${testpref#,}" \
     --destdir "$out/bin.tmp" --workers "$workers"
-  rm -rf "$out/bin"
+  rm -rf "${out:?}/bin"
   mv "$out/bin.tmp" "$out/bin"
 }
 

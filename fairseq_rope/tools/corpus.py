@@ -48,7 +48,7 @@ def lines(path: Path) -> Iterator[str]:
             for number, line in enumerate(raw, 1):
                 yield LINE_BREAKS.sub(" ", line.decode("utf-8").rstrip("\n")).strip()
         except UnicodeDecodeError as error:
-            raise CorpusError(f"{path}, line {number + 1}: not UTF-8 ({error.reason}): convert it with iconv") from None
+            raise CorpusError(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
         except (EOFError, OSError) as error:
             raise CorpusError(f"{path}: cannot be read ({error}): copy or download it again") from None
 
@@ -110,7 +110,9 @@ def clean(
                 yield pair
 
     if _write(out, langs, kept()) == 0:
-        raise CorpusError(f"no pair of {prefix} is left after cleaning: relax --max-length ({max_length}) or --ratio ({ratio})")
+        raise CorpusError(
+            f"no pair of {prefix} is left after cleaning: relax --max-length ({max_length}) or --ratio ({ratio})"
+        )
     return counts
 
 

@@ -1,0 +1,100 @@
+"""Translates raw text with a run's model folder: stdin to stdout, line by line, with a progress bar on stderr.
+
+::
+
+    python -m fairseq_rope.tools.translate RUN < input > output
+
+A model folder holds ``checkpoint.pt``, ``bpecodes`` and the two dictionaries; ``scripts/average.sh`` makes it.
+"""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import List, Sequence
+
+import torch
+from sacremoses import MosesPunctNormalizer
+from tqdm import tqdm
+
+from ..model import RoFormerModel
+from .average import CheckpointError, load_checkpoint
+
+CHUNK = 200  # sentences
+
+
+class Translator:
+    """A trained model with the text processing of ``scripts/prepare.sh`` around it.
+
+    Args:
+        folder: the model folder.
+        beam: hypotheses kept in the search.
+        lenpen: exponent of the length in the score of a hypothesis.
+        max_tokens: padded source tokens translated at once.
+
+    Raises:
+        CheckpointError: a file is missing or cannot be used.
+    """
+
+    def __init__(self, folder: Path, beam: int = 4, lenpen: float = 0.6, max_tokens: int = 4000) -> None:
+        task = _read_task(folder)
+        source, target = task["source_lang"], task["target_lang"]
+        for name in ("bpecodes", f"dict.{source}.txt", f"dict.{target}.txt"):
+            if not (folder / name).is_file():
+                raise CheckpointError(f"{folder / name}: missing: scripts/average.sh makes a complete model folder")
+        self.normalizer = MosesPunctNormalizer(source)
+        self.hub = RoFormerModel.from_pretrained(
+            str(folder),
+            "checkpoint.pt",
+            ".",
+            tokenizer={"_name": "moses", "source_lang": source, "target_lang": target},
+            bpe="subword_nmt",
+            max_tokens=max_tokens,
+        )
+        self.hub.eval()
+        if torch.cuda.is_available():
+            self.hub.cuda()
+        self.beam, self.lenpen = beam, lenpen
+
+    def translate(self, sentences: Sequence[str]) -> List[str]:
+        """Translates raw sentences; an empty one stays empty."""
+        texts = {i: self.normalizer.normalize(sentence) for i, sentence in enumerate(sentences) if sentence.strip()}
+        translations = [""] * len(sentences)
+        if texts:
+            outputs = self.hub.translate(list(texts.values()), beam=self.beam, lenpen=self.lenpen)
+            for i, output in zip(texts, outputs):
+                translations[i] = output
+        return translations
+
+
+def _read_task(folder: Path) -> dict:
+    state = load_checkpoint(folder / "checkpoint.pt")
+    return dict(state["cfg"]["task"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="translate", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path, help="model folder of a run")
+    parser.add_argument("--beam", type=int, default=4, help="beam size (default: 4)")
+    parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
+    args = parser.parse_args()
+    logging.disable(logging.INFO)
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8")
+        translator = Translator(args.folder, args.beam, args.lenpen)
+    except CheckpointError as error:
+        sys.exit(f"error: {error}")
+    except UnicodeDecodeError as error:
+        sys.exit(f"error: the input is not UTF-8 (byte {error.start}): convert it with iconv")
+    lines = text.removesuffix("\n").split("\n") if text else []
+    bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=None if sys.stderr.isatty() else True)
+    for start in range(0, len(lines), CHUNK):
+        chunk = lines[start : start + CHUNK]
+        for line in translator.translate(chunk):
+            print(line, flush=True)
+        bar.update(len(chunk))
+    bar.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# From nothing to a trained, averaged and scored RoFormer: installs the project, then runs the recipe `demo` on the
+# corpus in data/demo. About 10 minutes on two cores, of which up to 5 for the installation; seconds when done before.
+#
+# Usage: scripts/demo.sh [options of scripts/reproduce.sh]
+#
+# Example: scripts/demo.sh --archs "roformer_tiny transformer_none_tiny"
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+[[ ${1:-} != --help && ${1:-} != -h ]] || show_help
+say "step 1 of 2: installation, up to 5 minutes the first time"
+"$ROOT/scripts/install.sh"
+say "step 2 of 2: prepare, train, average and score, about 5 minutes for each architecture"
+exec "$ROOT/scripts/reproduce.sh" demo "$@"

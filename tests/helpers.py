@@ -1,0 +1,67 @@
+"""What several test modules share: a vocabulary, small models, padded batches."""
+
+import argparse
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import build_model
+
+import fairseq_rope  # noqa: F401  (registers the architectures)
+from fairseq_rope.positions import POSITIONS, Stack
+
+PAD, EOS, FIRST = 1, 2, 4
+VOCABULARY = 40
+ENCODINGS = sorted(POSITIONS)
+
+FP32 = dict(rtol=1e-4, atol=1e-5)
+"""Two fp32 computations of one quantity in a different order, through a few layers."""
+
+
+def task():
+    dictionary = Dictionary()
+    for i in range(VOCABULARY - len(dictionary)):
+        dictionary.add_symbol(f"w{i}")
+    return argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+
+
+def build(arch, seed=0, **options):
+    """A small model in eval mode; ``options`` as on the command line."""
+    small = dict(
+        encoder_embed_dim=32,
+        decoder_embed_dim=32,
+        encoder_ffn_embed_dim=48,
+        decoder_ffn_embed_dim=48,
+        max_source_positions=64,
+        max_target_positions=64,
+        share_all_embeddings=True,
+    )
+    torch.manual_seed(seed)
+    return build_model(argparse.Namespace(arch=arch, **{**small, **options}), task()).eval()
+
+
+def build_with(encoding, **options):
+    """A small model with one encoding on both sides."""
+    return build("transformer_none_tiny", **{"encoder_position": encoding, "decoder_position": encoding, **options})
+
+
+def stack(**changes):
+    values = dict(embed_dim=32, num_heads=4, num_layers=2, max_positions=64, padding_idx=PAD, causal=False)
+    return Stack(**{**values, **changes})
+
+
+def sentences(count, length, seed=1):
+    """Random token sequences that end in </s>, ``(count, length)``."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(FIRST, VOCABULARY, (count, length), generator=generator)
+    tokens[:, -1] = EOS
+    return tokens
+
+
+def pad(tokens, left=0, right=0):
+    """``(B, T)`` with padding columns before and behind."""
+    return torch.nn.functional.pad(tokens, (left, right), value=PAD)
+
+
+def decoder_input(tokens):
+    """Target tokens moved one step to the right, beginning with </s>."""
+    return torch.cat([tokens[:, -1:], tokens[:, :-1]], dim=1)

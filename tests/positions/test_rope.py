@@ -1,0 +1,148 @@
+"""RoPE: equations 6 to 8 and 26 of the paper, layouts, options."""
+
+import math
+
+import pytest
+import torch
+
+from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions, convert_layout, layout_permutation
+from tests.helpers import FP32, build_with, decoder_input, sentences, stack
+
+D = 8  # head dimension of stack()
+
+
+def rope(causal=False, **options):
+    return RotaryEncoding(stack(causal=causal), RotaryOptions(**options))
+
+
+def rotated(encoding, x, positions):
+    """``x`` ``(..., T, D)`` at ``positions`` ``(T,)``."""
+    context = encoding.prepare(positions[None], positions[None])
+    return encoding.rotate(x, x, **context)[0]
+
+
+def rotation_matrix(position, dim=D, base=10000.0):
+    """R of eq. 7, written out: 2x2 blocks on the diagonal."""
+    matrix = torch.zeros(dim, dim, dtype=torch.double)
+    for m in range(dim // 2):
+        angle = position * base ** (-2 * m / dim)
+        block = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        matrix[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = block
+    return matrix
+
+
+@pytest.mark.parametrize("base", [10000.0, 500.0])
+def test_it_equals_the_rotation_matrix_of_the_paper(base):
+    x, positions = torch.randn(2, 3, 5, D), torch.tensor([0, 1, 7, 100, 4095])
+    actual = rotated(rope(base=base), x, positions)
+    for t, position in enumerate(positions.tolist()):
+        expected = x[..., t, :].double() @ rotation_matrix(position, base=base).T
+        torch.testing.assert_close(actual[..., t, :].double(), expected, **FP32)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_norms_are_kept(layout):
+    x = torch.randn(2, 3, 6, D)
+    actual = rotated(rope(layout=layout), x, torch.tensor([0, 1, 2, 50, 1000, 4095]))
+    torch.testing.assert_close(actual.norm(dim=-1), x.norm(dim=-1), **FP32)
+    assert not torch.allclose(actual[..., 1:, :], x[..., 1:, :])
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_products_depend_on_the_distance_only(layout):
+    q, k = torch.randn(D), torch.randn(D)
+    encoding = rope(layout=layout)
+
+    def product(i, j):
+        return (
+            rotated(encoding, q[None, None, None], torch.tensor([i])).flatten()
+            @ rotated(encoding, k[None, None, None], torch.tensor([j])).flatten()
+        )
+
+    for i, j in ((0, 3), (5, 2), (10, 10)):
+        torch.testing.assert_close(product(i, j), product(i + 977, j + 977), rtol=1e-4, atol=1e-4)
+    assert abs(product(0, 3) - product(0, 4)) > 1e-3
+
+
+def test_the_half_layout_is_the_interleaved_one_permuted():
+    x, positions = torch.randn(2, 3, 5, D), torch.arange(5) * 3
+    order = layout_permutation(D, D, "half")
+    interleaved = rotated(rope(), x, positions)
+    half = rotated(rope(layout="half"), x[..., order], positions)
+    assert torch.equal(half, interleaved[..., order]) or torch.allclose(half, interleaved[..., order], atol=1e-6)
+    back = layout_permutation(D, D, "interleaved")
+    assert torch.equal(order[back], torch.arange(D))
+
+
+@pytest.mark.parametrize("dim", [0, 4])
+def test_a_converted_model_computes_the_same(dim):
+    model = build_with("rope", rope_dim=dim)
+    other = build_with("rope", rope_dim=dim, rope_layout="half", seed=5)
+    state = model.state_dict()
+    for side in ("encoder", "decoder"):
+        state = convert_layout(state, num_heads=4, dim=dim or D, layout="half", side=side)
+    other.load_state_dict(state)
+    source, target = sentences(3, 9), decoder_input(sentences(3, 8, seed=2))
+    with torch.no_grad():
+        torch.testing.assert_close(other(source, None, target)[0], model(source, None, target)[0], **FP32)
+    for side in ("encoder", "decoder"):
+        state = convert_layout(state, num_heads=4, dim=dim or D, layout="interleaved", side=side)
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_partial_rotation_leaves_the_other_channels_alone(layout):
+    x, positions = torch.randn(1, 2, 5, D), torch.arange(5) + 1
+    partial = rotated(rope(dim=4, layout=layout), x, positions)
+    assert torch.equal(partial[..., 4:], x[..., 4:])
+    whole = RotaryEncoding(stack(embed_dim=16), RotaryOptions(layout=layout))
+    torch.testing.assert_close(partial[..., :4], rotated(whole, x[..., :4], positions))
+
+
+def test_linear_scaling_divides_the_positions():
+    x = torch.randn(1, 1, 3, D)
+    scaled = rotated(rope(scaling="linear", scaling_factor=4.0), x, torch.tensor([0, 4, 8]))
+    torch.testing.assert_close(scaled, rotated(rope(), x, torch.tensor([0, 1, 2])))
+
+
+def test_ntk_scaling_stretches_the_longest_wavelength_by_the_factor_and_keeps_the_shortest():
+    factor = 4.0
+    plain, scaled = (
+        e.rotation(torch.tensor([[1]])).angle().flatten() for e in (rope(), rope(scaling="ntk", scaling_factor=factor))
+    )
+    torch.testing.assert_close(scaled[0], plain[0])
+    torch.testing.assert_close(scaled[-1], plain[-1] / factor)
+
+
+@pytest.mark.parametrize("dtype,tolerance", [(torch.bfloat16, 2**-8), (torch.float16, 2**-11)])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_half_precision_rounds_once_even_at_position_4096(dtype, tolerance, layout):
+    encoding = rope(layout=layout).to(dtype)  # as model.half() and model.bfloat16() do
+    x, positions = torch.randn(2, 2, 4, D).to(dtype), torch.tensor([1, 1000, 2048, 4096])
+    exact = rotated(encoding, x.float(), positions)
+    actual = rotated(encoding, x, positions)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.float(), exact, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        (dict(dim=3), "--rope-dim must be even, not 3"),
+        (dict(dim=10), "--rope-dim must be between 2 and the head dimension 8, not 10"),
+        (dict(base=0.5), "--rope-base must be greater than 1, not 0.5"),
+        (dict(layout="spiral"), "--rope-layout must be one of interleaved, half, not 'spiral'"),
+        (dict(scaling="yarn"), "--rope-scaling must be one of none, linear, ntk, not 'yarn'"),
+        (dict(scaling="linear", scaling_factor=0.5), "--rope-scaling-factor must be at least 1, not 0.5"),
+        (dict(scaling_factor=2.0), "--rope-scaling-factor needs --rope-scaling linear or ntk"),
+        (dict(scaling="ntk", scaling_factor=2.0, dim=2), "needs more than one pair"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        rope(**options)
+
+
+def test_an_odd_head_dimension_is_refused():
+    with pytest.raises(ValueError, match="RoPE rotates pairs of channels and needs an even dimension, but it is 7"):
+        build_with("rope", encoder_embed_dim=28, decoder_embed_dim=28)

@@ -1,0 +1,117 @@
+"""PositionalMultiheadAttention against fairseq's own, and what it refuses."""
+
+import pytest
+import torch
+from fairseq.modules import MultiheadAttention
+
+from fairseq_rope.attention import PositionalMultiheadAttention
+from fairseq_rope.positions import PositionEncoding
+from tests.helpers import FP32, stack
+
+T, B, C, H = 7, 3, 32, 4
+
+
+class DistanceEncoding(PositionEncoding):
+    """A test-only encoding that uses every logit hook: a bias by distance, and a scale of its own."""
+
+    def prepare(self, query_positions, key_positions):
+        distance = query_positions[:, :, None] - key_positions[:, None, :]
+        return {"bias": -0.3 * distance[:, None].abs().float()}
+
+    def logit_scale(self, head_dim):
+        return (2 * head_dim) ** -0.5
+
+    def logit_bias(self, q, k, **context):
+        return context["bias"].type_as(q)
+
+
+def attention(encoding=PositionEncoding, **kwargs):
+    torch.manual_seed(3)
+    return PositionalMultiheadAttention(C, H, position=encoding(stack(), None), **kwargs).eval()
+
+
+def masks(kind):
+    causal = torch.full((T, T), float("-inf")).triu(1)
+    left = torch.zeros(B, T, dtype=torch.bool)
+    left[1, :3] = left[2, :1] = True
+    return {
+        "none": {},
+        "padding": {"key_padding_mask": left},
+        "causal": {"attn_mask": causal},
+        "causal and padding on the right": {"attn_mask": causal, "key_padding_mask": left.flip(1)},
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["none", "padding", "causal", "causal and padding on the right"])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_without_encoding_it_equals_fairseqs_attention(kind, need_weights):
+    ours = attention()
+    stock = MultiheadAttention(C, H, self_attention=True).eval()
+    stock.load_state_dict(ours.state_dict())  # the names are the same
+    x = torch.randn(T, B, C)
+    expected, expected_weights = stock(x, x, x, need_weights=need_weights, **masks(kind))
+    with ours.at({}):
+        actual, weights = ours(x, x, x, need_weights=need_weights, **masks(kind))
+    torch.testing.assert_close(actual, expected, **FP32)
+    if need_weights:
+        torch.testing.assert_close(weights, expected_weights, **FP32)
+    else:
+        assert weights is None
+
+
+@pytest.mark.parametrize("kind", ["none", "padding", "causal", "causal and padding on the right"])
+def test_the_fast_kernel_equals_the_explicit_weights(kind):
+    layer, x = attention(DistanceEncoding), torch.randn(T, B, C)
+    positions = torch.arange(T)[None]
+    with layer.at(layer.position.prepare(positions, positions)):
+        fast, _ = layer(x, need_weights=False, **masks(kind))
+        explicit, weights = layer(x, need_head_weights=True, **masks(kind))
+    torch.testing.assert_close(fast, explicit, **FP32)
+    assert weights.shape == (H, B, T, T)
+
+
+def test_bias_and_scale_equal_the_written_formula():
+    layer, x = attention(DistanceEncoding), torch.randn(T, 1, C)
+    positions = torch.arange(T)[None]
+    with layer.at(layer.position.prepare(positions, positions)):
+        _, weights = layer(x, need_head_weights=True)
+    for h in range(H):
+        rows = slice(h * C // H, (h + 1) * C // H)
+        for i in range(T):
+            q = layer.q_proj(x[i, 0])[rows]
+            logits = torch.stack(
+                [q @ layer.k_proj(x[j, 0])[rows] / (2 * C / H) ** 0.5 - 0.3 * abs(i - j) for j in range(T)]
+            )
+            torch.testing.assert_close(weights[h, 0, i], logits.softmax(0), **FP32)
+
+
+def test_queries_that_see_only_padding_stay_finite():
+    layer, x = attention(), torch.randn(T, B, C)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        with layer.to(dtype).at({}):
+            out, _ = layer(x.to(dtype), need_weights=False, **{**masks("causal"), **masks("padding")})
+        assert out.isfinite().all()
+
+
+def test_dropout_is_applied_in_training_only():
+    layer, x = attention(dropout=0.5), torch.randn(T, B, C)
+    with layer.at({}):
+        assert torch.equal(layer(x, need_weights=False)[0], layer(x, need_weights=False)[0])
+        layer.train()
+        assert not torch.equal(layer(x, need_weights=False)[0], layer(x, need_weights=False)[0])
+
+
+def test_the_encoding_is_not_registered_in_each_layer():
+    layer = attention(DistanceEncoding)
+    assert not [name for name, _ in layer.named_modules() if "position" in name]
+
+
+@pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn", "xformers_att_config"])
+def test_unsupported_options_are_refused(option):
+    with pytest.raises(ValueError, match=f"{option} cannot be combined with a position encoding"):
+        attention(**{option: True})
+
+
+def test_a_call_without_positions_is_refused():
+    with pytest.raises(ValueError, match="the positions are missing"):
+        attention()(torch.randn(T, B, C))

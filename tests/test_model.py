@@ -1,0 +1,101 @@
+"""The model as fairseq users see it: stock equivalence, flags, options that are refused, command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import fairseq_rope
+from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES
+from fairseq_rope.layers import FAST_PATH_COPIES
+from fairseq_rope.positions import POSITIONS
+from tests.helpers import FP32, build, build_with, decoder_input, pad, sentences
+
+
+def without_stock_extras(state):
+    """A stock state dict without what fairseq 0.12.2 keeps besides the parameters."""
+    return {
+        name: value
+        for name, value in state.items()
+        if not name.endswith("_float_tensor") and name.split(".")[-1] not in FAST_PATH_COPIES
+    }
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_sinusoidal_equals_fairseqs_own_transformer_with_the_same_weights(share):
+    stock = build("fairseq_transformer_tiny", share_all_embeddings=share)
+    ours = build("transformer_sinusoidal_tiny", seed=1, share_all_embeddings=share)
+    ours.load_state_dict(without_stock_extras(stock.state_dict()))
+    source, target = pad(sentences(3, 8), left=3), pad(decoder_input(sentences(3, 7, seed=2)), right=2)
+    with torch.no_grad():
+        actual, expected = ours(source, None, target)[0], stock(source, None, target)[0]
+    torch.testing.assert_close(actual[:, :7], expected[:, :7], **FP32)
+
+
+def test_a_state_dict_with_the_fast_paths_copies_loads():
+    model = build_with("rope")
+    state = model.state_dict()
+    for name in FAST_PATH_COPIES:
+        state[f"encoder.layers.0.{name}"] = torch.zeros(1)
+    build_with("rope", seed=1).load_state_dict(state)
+
+
+def test_each_side_has_its_own_encoding():
+    model = build_with("rope", decoder_position="learned")
+    assert isinstance(model.encoder.position, POSITIONS["rope"])
+    assert isinstance(model.decoder.position, POSITIONS["learned"])
+
+
+def test_every_family_is_registered_at_every_size():
+    assert set(ARCHITECTURES) == {f"{family}_{size}" for family in FAMILIES for size in SIZES}
+
+
+def test_two_architectures_of_one_size_differ_in_the_position_term_alone():
+    states = {name: build(name).state_dict() for name in ARCHITECTURES if name.endswith("_tiny")}
+    common = states["transformer_none_tiny"].keys()
+    for state in states.values():
+        assert {name for name in state if ".position." not in name} == set(common)
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        (dict(encoder_learned_pos=True), "--encoder-learned-pos is not supported here: choose `learned`"),
+        (dict(cross_self_attention=True), "--cross-self-attention is not supported here"),
+        (dict(decoder_xformers_att_config="{}"), "--decoder-xformers-att-config is not supported here"),
+        (dict(encoder_position="rotten"), "--encoder-position must be one of .*, not 'rotten'"),
+        (dict(encoder_attention_heads=5), "--encoder-embed-dim 32 must be divisible by --encoder-attention-heads 5"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        build("roformer_tiny", **options)
+
+
+def test_left_padding_does_not_disturb_generation():
+    from fairseq.sequence_generator import SequenceGenerator
+
+    from tests.helpers import task
+
+    model = build_with("learned")
+    generator = SequenceGenerator([model], task().target_dictionary, beam_size=4, max_len_b=12)
+    short, long = sentences(1, 4), sentences(1, 9, seed=3)
+
+    def best(source):
+        hypotheses = generator.generate([model], {"net_input": {"src_tokens": source, "src_lengths": None}})
+        return [h[0]["tokens"].tolist() for h in hypotheses]
+
+    assert best(torch.cat([pad(short, left=5), long])) == best(short) + best(long)
+
+
+def test_the_module_prints_the_user_dir_and_the_parameter_counts():
+    out = subprocess.run([sys.executable, "-m", "fairseq_rope"], capture_output=True, text=True, check=True).stdout
+    assert f"--user-dir {Path(fairseq_rope.__file__).parent}" in out
+    counts = dict(
+        line.split()[:: len(line.split()) - 1] for line in out.splitlines() if "encoding " in line and "_" in line
+    )
+    # Vaswani et al. 2017 state 65M for the base model; 37k x 512 + 44.1M in the layers
+    assert counts["roformer_base"] == "63,082,496"
+    assert counts["transformer_learned_base"] == f"{63_082_496 + 2 * 1024 * 512:,}"
