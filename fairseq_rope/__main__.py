@@ -12,6 +12,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 
 from .architectures import ARCHITECTURES, REFERENCE, SIZES
 from .positions import POSITIONS
+from .tools.average import CheckpointError, load_checkpoint
 
 VOCABULARY = 37000
 
@@ -44,7 +45,16 @@ def main() -> None:
         "--vocabulary", type=int, default=VOCABULARY, help=f"types to count for (default: {VOCABULARY})"
     )
     parser.add_argument("--check-arch", metavar="ARCH", help="only say whether this architecture exists")
+    parser.add_argument(
+        "--check-checkpoint", metavar="FILE", type=Path, help="only say whether this file can be loaded"
+    )
     args = parser.parse_args()
+    if args.check_checkpoint:
+        try:
+            load_checkpoint(args.check_checkpoint)
+        except CheckpointError as error:
+            sys.exit(f"error: {error}")
+        return
     if args.check_arch:
         if args.check_arch not in ARCH_MODEL_REGISTRY:
             sys.exit(f"error: unknown architecture '{args.check_arch}': `python -m fairseq_rope` lists them")

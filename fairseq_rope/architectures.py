@@ -4,8 +4,10 @@
 same size: the reference for speed and quality.
 """
 
+import importlib.util
 from typing import Any, Dict, Tuple
 
+import torch
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
@@ -34,7 +36,20 @@ ARCHITECTURES: Dict[str, Tuple[str, str]] = {}
 REFERENCE = "fairseq_transformer"
 
 
+def _let_half_precision_run(args: Any) -> None:
+    """Undoes two assumptions of ``fairseq-train``, whose parsed arguments pass through here.
+
+    fairseq takes ``--bf16`` for a TPU and fails where there is none, GPU or CPU; and with ``--fp16`` it keeps the fp32
+    parameters in one tensor for each CUDA device, which a CPU lacks.
+    """
+    if getattr(args, "bf16", False) and getattr(args, "tpu", False) and importlib.util.find_spec("torch_xla") is None:
+        args.tpu = False
+    if getattr(args, "fp16", False) and not torch.cuda.is_available():
+        args.fp16_no_flatten_grads = True
+
+
 def _set_size(args: Any, size: str) -> None:
+    _let_half_precision_run(args)
     dimensions = dict(SIZES[size])
     args.dropout = getattr(args, "dropout", dimensions.pop("dropout"))
     for name, value in dimensions.items():
