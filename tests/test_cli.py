@@ -129,28 +129,26 @@ def test_generate_interactive_validate_and_translate_agree(data, trained, corpus
         input=source,
     ).stdout
     assert hypotheses(interactive) == generated
-    assert (
-        '"valid_loss"'
-        in fairseq(
-            "validate",
-            data,
-            *path,
-            "--task",
-            "translation",
-            "--max-tokens",
-            900,
-            "--valid-subset",
-            "valid",
-            "--log-format",
-            "json",
-        ).stderr
-    )
+    fairseq("validate", data, *path, "--task", "translation", "--max-tokens", 900, "--valid-subset", "valid")
 
     run("scripts/score.sh", "--run", trained, "--data", data)
     scored = (trained / "scores/test.hyp.de").read_text()
     raw = (corpus / "test.en").read_text()
     translated = run("scripts/translate.sh", trained, input="\n" + raw).stdout
     assert translated == "\n" + scored  # an empty line stays empty
+
+
+def test_a_checkpoint_in_the_other_rope_layout_translates_the_same(data, trained, tmp_path):
+    convert = [sys.executable, "-m", "fairseq_rope.tools.rope_layout"]
+    run(*convert, trained / "checkpoint.pt", "--to", "half", "--out", tmp_path / "half.pt")
+    search = ["--required-batch-size-multiple", 1, "--beam", 2, "--batch-size", 7]
+    outputs = [
+        hypotheses(fairseq("generate", data, "--path", path, *search).stdout)
+        for path in (trained / "checkpoint.pt", tmp_path / "half.pt")
+    ]
+    assert len(outputs[0]) == 21 and outputs[0] == outputs[1]
+    again = run(*convert, tmp_path / "half.pt", "--to", "half", "--out", tmp_path / "x.pt", fails=True)
+    assert "in the layout half already" in again.stderr and not (tmp_path / "x.pt").exists()
 
 
 def test_alignments_are_printed_when_asked_for(data, trained):
