@@ -39,19 +39,19 @@ use_environment() {
 SETTINGS=
 setting() { SETTINGS+="$*"$'\n'; }
 step() {
-  local stamp=$1/.stamps/$2 name=$2
+  local _stamp=$1/.stamps/$2 _name=$2 # COMMAND is a function and would see other names
   shift 2
-  setting "step $name"
-  if [[ -f $stamp && $(<"$stamp") == "${SETTINGS%$'\n'}" ]]; then
-    say "$name: done before with the same settings"
+  setting "step $_name"
+  if [[ -f $_stamp && $(<"$_stamp") == "${SETTINGS%$'\n'}" ]]; then
+    say "$_name: done before with the same settings"
     return
   fi
-  rm -f "$stamp"
-  say "$name"
+  rm -f "$_stamp"
+  say "$_name"
   "$@"
-  mkdir -p "$(dirname "$stamp")"
-  printf '%s' "$SETTINGS" >"$stamp.tmp"
-  mv "$stamp.tmp" "$stamp"
+  mkdir -p "$(dirname "$_stamp")"
+  printf '%s' "$SETTINGS" >"$_stamp.tmp"
+  mv "$_stamp.tmp" "$_stamp"
 }
 
 # logged LOG COMMAND...: run COMMAND with all its output in LOG; on failure say its last error in one line.

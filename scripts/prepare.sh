@@ -74,9 +74,12 @@ over_all() {
 
 tokenize() { over_all raw tok tokenize sacremoses -q -l %LANG% -j 1 normalize tokenize -a; }
 learn_bpe() {
-  logged "$out/learn_bpe.log" subword-nmt learn-joint-bpe-and-vocab --input "$out/tok/train.$source" "$out/tok/train.$target" \
+  local shown=/dev/null # its bar, where somebody looks
+  [[ ! -t 2 ]] || shown=/dev/stderr
+  subword-nmt learn-joint-bpe-and-vocab --input "$out/tok/train.$source" "$out/tok/train.$target" \
     --symbols "$merges" --output "$out/bpecodes.tmp" \
-    --write-vocabulary "$out/vocabulary.$source" "$out/vocabulary.$target"
+    --write-vocabulary "$out/vocabulary.$source" "$out/vocabulary.$target" 2>&1 |
+    tee "$out/learn_bpe.log" >"$shown" || log_failure "$out/learn_bpe.log" subword-nmt
   mv "$out/bpecodes.tmp" "$out/bpecodes"
 }
 apply_bpe() { over_all tok bpe apply-bpe subword-nmt apply-bpe --codes "$out/bpecodes"; }
