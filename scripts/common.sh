@@ -11,7 +11,7 @@ VENV=${VENV:-$ROOT/.venv}
 TOOLS=$ROOT/fairseq_rope/tools
 # shellcheck disable=SC2034
 USER_DIR=$ROOT/fairseq_rope
-export PYTHONUNBUFFERED=1
+export PYTHONUNBUFFERED=1 PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
 
 say() { printf '[%s] %s\n' "${SCRIPT%.sh}" "$*" >&2; }

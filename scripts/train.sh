@@ -42,6 +42,7 @@ need_number --max-update "$max_update"
 need_number --save-every "$save_every"
 use_environment fairseq-train
 [[ -f $data/.stamps/binarize ]] || die "$data has no prepared data: run scripts/prepare.sh --out $data first"
+pair=$(find "$data/bin" -name 'train.*.idx' -printf '%f\n' | sort | head -n 1 | cut -d . -f 2) # such as en-de
 python -m fairseq_rope --check-arch "$arch" || exit 1
 
 flags=(
@@ -65,7 +66,7 @@ train() {
   python "$TOOLS/run_info.py" --root "$ROOT" --out "$out/run.json" "command=$command_line" \
     "arch=$arch" "recipe=${recipe:-none}" "seed=$seed" "max_update=$max_update" "flags=${flags[*]}"
   # fairseq's log goes to train.log as it comes; the bar on stderr reads it
-  fairseq-train "$data/bin" --user-dir "$USER_DIR" --save-dir "$out/checkpoints" "${flags[@]}" \
+  fairseq-train "$data/bin" --source-lang "${pair%-*}" --target-lang "${pair#*-}" --user-dir "$USER_DIR" --save-dir "$out/checkpoints" "${flags[@]}" \
     --max-update "$max_update" --save-interval-updates "$save_every" --keep-interval-updates 10 \
     --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 \
     --log-format json --log-interval 10 2>&1 | tee -a "$out/train.log" |

@@ -11,7 +11,7 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import List, Sequence
+from typing import Any, Dict, List, Sequence
 
 import torch
 from sacremoses import MosesPunctNormalizer
@@ -39,6 +39,8 @@ class Translator:
     def __init__(self, folder: Path, beam: int = 4, lenpen: float = 0.6, max_tokens: int = 4000) -> None:
         task = _read_task(folder)
         source, target = task["source_lang"], task["target_lang"]
+        if not source or not target:
+            raise CheckpointError(f"{folder}: the model was trained without --source-lang and --target-lang")
         for name in ("bpecodes", f"dict.{source}.txt", f"dict.{target}.txt"):
             if not (folder / name).is_file():
                 raise CheckpointError(f"{folder / name}: missing: scripts/average.sh makes a complete model folder")
@@ -47,7 +49,9 @@ class Translator:
             str(folder),
             "checkpoint.pt",
             ".",
-            tokenizer={"_name": "moses", "source_lang": source, "target_lang": target},
+            tokenizer="moses",
+            source_lang=source,  # for the tokenizer, whose default is English on both sides
+            target_lang=target,
             bpe="subword_nmt",
             max_tokens=max_tokens,
         )
@@ -67,9 +71,9 @@ class Translator:
         return translations
 
 
-def _read_task(folder: Path) -> dict:
-    state = load_checkpoint(folder / "checkpoint.pt")
-    return dict(state["cfg"]["task"])
+def _read_task(folder: Path) -> Dict[str, Any]:
+    task = load_checkpoint(folder / "checkpoint.pt")["cfg"]["task"]
+    return dict(task) if isinstance(task, dict) else vars(task)
 
 
 def main() -> None:
