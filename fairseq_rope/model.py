@@ -227,6 +227,7 @@ class RoFormerModel(TransformerModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
         _reject_unsupported(args)
+        _reject_unused(args)
         return super().build_model(args, task)
 
     @classmethod
@@ -293,3 +294,14 @@ def _reject_unsupported(args: Any) -> None:
     for option, reason in unsupported.items():
         if getattr(args, option, None):
             raise ValueError(f"--{option.replace('_', '-')} is not supported here: {reason}")
+
+
+def _reject_unused(args: Any) -> None:
+    """Raises ValueError for an option of an encoding that neither side uses."""
+    used = {getattr(args, f"{side}_position", None) for side in SIDES}
+    for name, encoding in POSITIONS.items():
+        for field in dataclasses.fields(encoding.Options):
+            option = f"{encoding.prefix}_{field.name}"
+            if name not in used and getattr(args, option, None) not in (None, field.default):
+                flag = f"--{option.replace('_', '-')}"
+                raise ValueError(f"{flag} belongs to the encoding {name}, which neither side uses: leave it out")

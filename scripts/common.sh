@@ -7,6 +7,7 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename "$0")
 VENV=${VENV:-$ROOT/.venv}
+[[ $VENV == /* ]] || VENV=$PWD/$VENV
 # shellcheck disable=SC2034  # used by the scripts that source this one
 TOOLS=$ROOT/fairseq_rope/tools
 # shellcheck disable=SC2034
@@ -33,16 +34,16 @@ use_environment() {
   done
 }
 
-# step FOLDER NAME COMMAND...: run COMMAND once. A stamp in FOLDER remembers the settings of this step and of all
+# step FOLDER NAME OUTPUT COMMAND...: run COMMAND, which makes FOLDER/OUTPUT, once. A stamp in FOLDER remembers the settings of this step and of all
 # before it in the same process (add to them with `setting`); it is skipped while they stay the same, redone when
-# they change.
+# they change or the output is gone.
 SETTINGS=
 setting() { SETTINGS+="$*"$'\n'; }
 step() {
-  local _stamp=$1/.stamps/$2 _name=$2 # COMMAND is a function and would see other names
-  shift 2
+  local _stamp=$1/.stamps/$2 _name=$2 _output=$1/$3 # COMMAND is a function and would see other names
+  shift 3
   setting "step $_name"
-  if [[ -f $_stamp && $(<"$_stamp") == "${SETTINGS%$'\n'}" ]]; then
+  if [[ -e $_output && -f $_stamp && $(<"$_stamp") == "${SETTINGS%$'\n'}" ]]; then
     say "$_name: done before with the same settings"
     return
   fi
@@ -62,7 +63,7 @@ logged() {
 }
 log_failure() {
   local reason
-  reason=$(grep -E '^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |^[a-zA-Z_.]+Error:' "$1" | tail -n 1 | cut -c 1-300)
+  reason=$(tail -n 400 "$1" | grep -E '^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |^[a-zA-Z_.]+Error:|No module named' | tail -n 1 | cut -c 1-300) || true
   die "$2 failed: ${reason:-no reason given} (log: $1)"
 }
 
@@ -74,4 +75,10 @@ load_recipe() {
     usage_error "unknown recipe '$1'; there are: $(cd "$ROOT/scripts/recipes" && printf '%s ' ./*.sh | sed 's|\./||g; s|\.sh||g')"
   # shellcheck source=/dev/null
   source "$file"
+}
+
+# check_data RUN DATA: the run was trained on the data, as they are now.
+check_data() {
+  [[ ! -f $1/settings ]] || grep -qx "data $(sha256sum <"$2/.stamps/binarize" | cut -c 1-64)" "$1/settings" ||
+    die "$1 was trained on other data than $2 holds now: give the folder it was trained on"
 }

@@ -21,7 +21,8 @@ version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 [[ $("$PYTHON" -c 'import sys; print(sys.version_info >= (3, 9))') == True ]] || die "Python $version is too old: 3.9 or later is needed"
 
 install() {
-  [[ -x $VENV/bin/python ]] || "$PYTHON" -m venv "$VENV" || die "cannot make a virtual environment: install python3-venv"
+  # one without pip is what a failed attempt leaves behind
+  "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || "$PYTHON" -m venv "$VENV" || die "cannot make a virtual environment: install python3-venv"
   say "installing into $VENV: 5 minutes or less the first time (log: $VENV/install.log)"
   export PIP_CONSTRAINT=$ROOT/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1
   {
@@ -32,4 +33,4 @@ install() {
 }
 mkdir -p "$VENV"
 setting "python $version project $ROOT $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
-step "$VENV" install install
+step "$VENV" install bin/fairseq-train install

@@ -78,7 +78,7 @@ learn_bpe() {
   [[ ! -t 2 ]] || shown=/dev/stderr
   subword-nmt learn-joint-bpe-and-vocab --input "$out/tok/train.$source" "$out/tok/train.$target" \
     --symbols "$merges" --output "$out/bpecodes.tmp" \
-    --write-vocabulary "$out/vocabulary.$source" "$out/vocabulary.$target" 2>&1 |
+    --write-vocabulary /dev/null /dev/null 2>&1 |
     tee "$out/learn_bpe.log" >"$shown" || log_failure "$out/learn_bpe.log" subword-nmt
   mv "$out/bpecodes.tmp" "$out/bpecodes"
 }
@@ -109,13 +109,14 @@ for prefix in "${prefixes[@]}"; do
 done
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+trap 'rm -rf "$out"/{raw,bin}.tmp "$out"/{tok,bpe}/*.tmp "$out"/bpecodes.tmp' EXIT
 setting "input $source-$target$hashes"
-step "$out" copy copy_raw
-step "$out" tokenize tokenize
+step "$out" copy raw copy_raw
+step "$out" tokenize tok tokenize
 setting "merges $merges"
-step "$out" learn-bpe learn_bpe
-step "$out" apply-bpe apply_bpe
+step "$out" learn-bpe bpecodes learn_bpe
+step "$out" apply-bpe bpe apply_bpe
 setting "max-length $max_length ratio $ratio"
-step "$out" clean clean
-step "$out" binarize binarize
+step "$out" clean clean.json clean
+step "$out" binarize bin binarize
 say "prepared: $out"

@@ -36,6 +36,7 @@ need_number --max-tokens "$max_tokens"
 use_environment fairseq-generate
 [[ -f $run/checkpoint.pt ]] || die "$run has no checkpoint.pt: run scripts/average.sh --run $run first"
 [[ -d $data/bin ]] || die "$data has no prepared data: run scripts/prepare.sh --out $data first"
+check_data "$run" "$data"
 index=$(find "$data/bin" -name "$subset.*.idx" | sort | head -n 1)
 [[ $index ]] || die "$data has no test set '$subset'; there are: $(find "$data/bin" -name '*.idx' -printf '%f\n' | cut -d . -f 1 | sort -u | tr '\n' ' ')"
 pair=$(basename "$index" | cut -d . -f 2)
@@ -60,5 +61,6 @@ score() {
 }
 setting "checkpoint $(sha256sum <"$run/checkpoint.pt") reference $(sha256sum <"$reference")"
 setting "score $subset beam $beam lenpen $lenpen name ${name:-$run} $*"
-step "$run" "score-$subset" score "$@"
+trap 'rm -f "$out.gen.txt.tmp"' EXIT
+step "$run" "score-$subset" "scores/$subset.json" score "$@"
 python "$TOOLS/score.py" --table "$out.json"

@@ -40,6 +40,15 @@ load_recipe "$recipe"
 need_number --seed "$seed"
 need_number --max-update "$max_update"
 need_number --save-every "$save_every"
+((max_update > 0 && save_every > 0)) || usage_error "--max-update and --save-every must be at least 1"
+for flag in "$@"; do
+  case $flag in
+    --seed | --arch | --max-update | --save-dir | --save-interval-updates | --keep-interval-updates | --user-dir)
+      usage_error "$flag does not go behind --: it has an option of its own, or is set here"
+      ;;
+  esac
+done
+out=${out%/}
 use_environment fairseq-train
 [[ -f $data/.stamps/binarize ]] || die "$data has no prepared data: run scripts/prepare.sh --out $data first"
 pair=$(find "$data/bin" -name 'train.*.idx' -printf '%f\n' | sort | head -n 1 | cut -d . -f 2) # such as en-de
@@ -59,10 +68,26 @@ if [[ -f $out/settings && $(<"$out/settings") != "${SETTINGS%$'\n'}" ]]; then
   say "other settings than before: the old run moves to $old"
   mv "$out" "$old"
 fi
+newest=$(find "$out/checkpoints" -name 'checkpoint_*_*.pt' 2>/dev/null | sed 's/.*_//; s/\.pt$//' | sort -n | tail -n 1) || newest=
+[[ ! $newest || $newest -le $max_update ]] ||
+  die "$out was trained for $newest updates already: choose --max-update $newest or more, or another --out"
 mkdir -p "$out"
 printf '%s' "$SETTINGS" >"$out/settings"
 
+# A kill while fairseq copied its last checkpoint leaves a damaged one: go back to the newest by updates.
+repair() {
+  local last=$out/checkpoints/checkpoint_last.pt good
+  [[ -f $last ]] && ! python -m fairseq_rope --check-checkpoint "$last" 2>/dev/null || return 0
+  good=$(find "$out/checkpoints" -name "checkpoint_*_$newest.pt" | head -n 1)
+  [[ $good ]] || die "$last is damaged and there is no other checkpoint: remove $out and train again"
+  say "$last is damaged: going back to $(basename "$good")"
+  cp "$good" "$last.tmp"
+  mv "$last.tmp" "$last"
+}
+
 train() {
+  local checkpoints=$out/checkpoints
+  repair
   python "$TOOLS/run_info.py" --root "$ROOT" --out "$out/run.json" "command=$command_line" \
     "arch=$arch" "recipe=${recipe:-none}" "seed=$seed" "max_update=$max_update" "flags=${flags[*]}"
   # fairseq's log goes to train.log as it comes; the bar on stderr reads it
@@ -72,6 +97,11 @@ train() {
     --log-format json --log-interval 10 2>&1 | tee -a "$out/train.log" |
     python "$TOOLS/progress.py" train --total "$max_update" --label "train $arch, seed $seed" ||
     log_failure "$out/train.log" fairseq-train
+  # fairseq writes no checkpoint by updates at the end of an epoch: the last one must be there all the same
+  if [[ -f $checkpoints/checkpoint_last.pt && ! $(find "$checkpoints" -name "checkpoint_*_$max_update.pt") ]]; then
+    cp "$checkpoints/checkpoint_last.pt" "$checkpoints/checkpoint_0_$max_update.pt.tmp"
+    mv "$checkpoints/checkpoint_0_$max_update.pt.tmp" "$checkpoints/checkpoint_0_$max_update.pt"
+  fi
 }
 setting "max-update $max_update"
-step "$out" train train
+step "$out" train checkpoints train

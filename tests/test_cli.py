@@ -96,6 +96,15 @@ def test_a_run_that_is_resumed_equals_one_that_was_not_bit_by_bit(data, tmp_path
     assert all(torch.equal(value, parts[name]) for name, value in whole.items())
 
 
+def test_a_run_with_bleu_in_validation_resumes(data, tmp_path):
+    """Its checkpoints hold NumPy numbers, which safe loading would refuse."""
+    bleu = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}', "--eval-bleu-detok", "space"]
+    common = ["--arch", "roformer_tiny", *TRAIN, *bleu, "--save-dir", tmp_path]
+    fairseq("train", data, *common, "--max-update", 2)
+    fairseq("train", data, *common, "--max-update", 4)
+    fairseq("generate", data, "--path", tmp_path / "checkpoint_last.pt", "--batch-size", 9)
+
+
 @pytest.mark.parametrize("options", [["--fp16", "--fp16-init-scale", "4"], ["--bf16"], ["--checkpoint-activations"]])
 def test_training_options(data, tmp_path, options):
     command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 2, "--save-dir", tmp_path, *options]
@@ -298,6 +307,38 @@ def test_fairseq_itself_refuses_a_malicious_checkpoint(data, tmp_path):
     failed = fairseq("generate", data, "--path", tmp_path / "bad.pt", cwd=tmp_path, fails=True)
     assert "Weights only load failed" in failed.stderr
     assert not (tmp_path / "harmed").exists()
+
+
+def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):
+    other = tmp_path / "other"
+    run(
+        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
+        *["--merges", 30, "--ratio", 3, "--out", other],
+    )
+    for script in ("average.sh", "score.sh"):
+        failed = run(f"scripts/{script}", "--run", trained, "--data", other, fails=True)
+        one_line(failed, "was trained on other data")
+    (trained / "checkpoint.pt").unlink()  # the stamp alone does not make a step done
+    run("scripts/average.sh", "--run", trained, "--data", data)
+    assert (trained / "checkpoint.pt").exists()
+    fewer = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", f"{trained}/", "--save-every", 2]
+    extra = ["--", *SMALL, "--max-tokens", 600]
+    one_line(run("scripts/train.sh", *fewer, "--max-update", 6, *extra, fails=True), "trained for 12 updates already")
+    one_line(run("scripts/train.sh", *fewer, "--", "--seed", 7, fails=True), "--seed does not go behind --")
+
+
+def test_a_damaged_last_checkpoint_is_repaired(data, tmp_path):
+    out = tmp_path / "run"
+    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 2]
+    extra = ["--", *SMALL, "--max-tokens", 600]
+    run("scripts/train.sh", *options, "--max-update", 4, *extra)
+    last = out / "checkpoints/checkpoint_last.pt"
+    last.write_bytes(last.read_bytes()[:1000])
+    assert (
+        "damaged: going back to checkpoint_1_4.pt"
+        in run("scripts/train.sh", *options, "--max-update", 6, *extra).stderr
+    )
+    assert (out / "checkpoints/checkpoint_1_6.pt").exists()
 
 
 def test_a_killed_training_continues(data, tmp_path):

@@ -65,6 +65,10 @@ def test_two_architectures_of_one_size_differ_in_the_position_term_alone():
         (dict(encoder_learned_pos=True), "--encoder-learned-pos is not supported here: choose `learned`"),
         (dict(cross_self_attention=True), "--cross-self-attention is not supported here"),
         (dict(decoder_xformers_att_config="{}"), "--decoder-xformers-att-config is not supported here"),
+        (
+            dict(encoder_position="none", decoder_position="none", rope_base=3.0),
+            "--rope-base belongs to the encoding rope",
+        ),
         (dict(encoder_position="rotten"), "--encoder-position must be one of .*, not 'rotten'"),
         (dict(encoder_attention_heads=5), "--encoder-embed-dim 32 must be divisible by --encoder-attention-heads 5"),
     ],

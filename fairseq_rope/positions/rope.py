@@ -1,5 +1,6 @@
 """RoPE: rotary position embedding (Su et al., RoFormer, Neurocomputing 2024, eqs. 6-8 and 26; arXiv 2104.09864)."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, Tuple
 
@@ -60,15 +61,17 @@ class RotaryEncoding(PositionEncoding):
             )
         if not 0 < self.dim <= stack.head_dim:
             raise ValueError(f"--rope-dim must be between 2 and the head dimension {stack.head_dim}, not {options.dim}")
-        if options.base <= 1:
+        if not 1 < options.base < math.inf:
             raise ValueError(f"--rope-base must be greater than 1, not {options.base}")
         for name, value, choices in (("layout", options.layout, LAYOUTS), ("scaling", options.scaling, SCALINGS)):
             if value not in choices:
                 raise ValueError(f"--rope-{name} must be one of {', '.join(choices)}, not {value!r}")
-        if options.scaling_factor < 1:
+        if not 1 <= options.scaling_factor < math.inf:
             raise ValueError(f"--rope-scaling-factor must be at least 1, not {options.scaling_factor}")
         if options.scaling == "none" and options.scaling_factor != 1:
             raise ValueError("--rope-scaling-factor needs --rope-scaling linear or ntk")
+        if options.scaling != "none" and options.scaling_factor == 1:
+            raise ValueError(f"--rope-scaling {options.scaling} needs a --rope-scaling-factor greater than 1")
         if options.scaling == "ntk" and self.dim == 2:
             raise ValueError("--rope-scaling ntk needs more than one pair of channels: raise --rope-dim above 2")
 

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 PATTERNS = {
     "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
@@ -42,6 +43,8 @@ def load_checkpoint(path: Path) -> Dict[str, Any]:
         raise CheckpointError(f"{path}: {reason}; use a checkpoint that fairseq-train wrote") from error
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no entry `model`)")
+    if state.get("cfg") is None and state.get("args") is None:
+        raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no configuration)")
     return state
 
 
@@ -85,7 +88,7 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
         raise CheckpointError("no checkpoints to average")
     sums: Dict[str, Tensor] = {}
     state: Dict[str, Any] = {}
-    for path in paths:
+    for path in tqdm(paths, desc="average", unit=" checkpoints", disable=None):
         state = load_checkpoint(path)
         model = state["model"]
         if sums and model.keys() != sums.keys():

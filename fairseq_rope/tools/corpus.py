@@ -12,9 +12,12 @@ import json
 import os
 import re
 import sys
+import zlib
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
+
+from tqdm import tqdm
 
 LINE_BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters other than the newline at which some of the tools behind would split a line."""
@@ -49,7 +52,7 @@ def lines(path: Path) -> Iterator[str]:
                 yield LINE_BREAKS.sub(" ", line.decode("utf-8").rstrip("\n")).strip()
         except UnicodeDecodeError as error:
             raise CorpusError(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, zlib.error) as error:
             raise CorpusError(f"{path}: cannot be read ({error}): copy or download it again") from None
 
 
@@ -124,7 +127,7 @@ def _write(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str,
     try:
         with ExitStack() as stack:
             files = [stack.enter_context(open(name, "w", encoding="utf-8", newline="\n")) for name in temporary]
-            for pair in sentence_pairs:
+            for pair in tqdm(sentence_pairs, unit=" pairs", desc=Path(out).name, disable=None):
                 count += 1
                 for file, line in zip(files, pair):
                     file.write(line + "\n")

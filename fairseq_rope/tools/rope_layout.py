@@ -21,7 +21,7 @@ def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
     Raises:
         CheckpointError: the model has no RoPE, or is in ``layout`` already.
     """
-    cfg = state["cfg"]["model"]
+    cfg: Any = (state.get("cfg") or {}).get("model")
     sides = [side for side in SIDES if getattr(cfg, f"{side}_position", None) == "rope"]
     options = position_options(cfg, "rope")
     if not sides:

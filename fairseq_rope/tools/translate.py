@@ -61,9 +61,18 @@ class Translator:
         self.beam, self.lenpen = beam, lenpen
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
-        """Translates raw sentences; an empty one stays empty."""
-        texts = {i: self.normalizer.normalize(sentence) for i, sentence in enumerate(sentences) if sentence.strip()}
+        """Translates raw sentences; an empty one stays empty, control characters count as spaces.
+
+        Raises:
+            ValueError: a sentence is longer than the model accepts.
+        """
+        cleaned = ["".join(c if c.isprintable() else " " for c in sentence) for sentence in sentences]
+        texts = {i: self.normalizer.normalize(sentence) for i, sentence in enumerate(cleaned) if sentence.strip()}
         translations = [""] * len(sentences)
+        longest = int(self.hub.max_positions[0])
+        for i, text in texts.items():
+            if self.hub.encode(text).numel() > longest:
+                raise ValueError(f"sentence {i + 1} has more than {longest} tokens: split it")
         if texts:
             outputs = self.hub.translate(list(texts.values()), beam=self.beam, lenpen=self.lenpen)
             for i, output in zip(texts, outputs):
@@ -72,7 +81,7 @@ class Translator:
 
 
 def _read_task(folder: Path) -> Dict[str, Any]:
-    task = load_checkpoint(folder / "checkpoint.pt")["cfg"]["task"]
+    task = (load_checkpoint(folder / "checkpoint.pt").get("cfg") or {}).get("task", {})
     return dict(task) if isinstance(task, dict) else vars(task)
 
 
@@ -82,6 +91,8 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=4, help="beam size (default: 4)")
     parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
     args = parser.parse_args()
+    if args.beam < 1:
+        sys.exit(f"error: --beam must be at least 1, not {args.beam}")
     logging.disable(logging.INFO)
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
@@ -94,8 +105,11 @@ def main() -> None:
     bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=None if sys.stderr.isatty() else True)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
-        for line in translator.translate(chunk):
-            print(line, flush=True)
+        try:
+            for line in translator.translate(chunk):
+                print(line, flush=True)
+        except ValueError as error:
+            sys.exit(f"error: in the sentences from line {start + 1} on, {error}")
         bar.update(len(chunk))
     bar.close()
 

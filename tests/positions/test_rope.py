@@ -134,6 +134,8 @@ def test_half_precision_rounds_once_even_at_position_4096(dtype, tolerance, layo
         (dict(layout="spiral"), "--rope-layout must be one of interleaved, half, not 'spiral'"),
         (dict(scaling="yarn"), "--rope-scaling must be one of none, linear, ntk, not 'yarn'"),
         (dict(scaling="linear", scaling_factor=0.5), "--rope-scaling-factor must be at least 1, not 0.5"),
+        (dict(base=float("nan")), "--rope-base must be greater than 1, not nan"),
+        (dict(scaling="linear"), "--rope-scaling linear needs a --rope-scaling-factor greater than 1"),
         (dict(scaling_factor=2.0), "--rope-scaling-factor needs --rope-scaling linear or ntk"),
         (dict(scaling="ntk", scaling_factor=2.0, dim=2), "needs more than one pair"),
     ],

@@ -112,7 +112,7 @@ def test_files_that_cannot_be_used_give_one_line_and_leave_nothing(tmp_path, mon
 
 def test_saving_is_atomic(tmp_path, monkeypatch):
     target = tmp_path / "out.pt"
-    save_checkpoint({"model": {"w": torch.ones(1)}}, target)
+    save_checkpoint({"cfg": {}, "model": {"w": torch.ones(1)}}, target)
 
     def killed(state, path):
         path.write_bytes(b"half")
