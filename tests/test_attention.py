@@ -85,11 +85,12 @@ def test_bias_and_scale_equal_the_written_formula():
             torch.testing.assert_close(weights[h, 0, i], logits.softmax(0), **FP32)
 
 
-def test_queries_that_see_only_padding_stay_finite():
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_queries_that_see_only_padding_stay_finite(need_weights):
     layer, x = attention(), torch.randn(T, B, C)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         with layer.to(dtype).at({}):
-            out, _ = layer(x.to(dtype), need_weights=False, **{**masks("causal"), **masks("padding")})
+            out, _ = layer(x.to(dtype), need_weights=need_weights, **{**masks("causal"), **masks("padding")})
         assert out.isfinite().all()
 
 
