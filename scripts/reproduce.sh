@@ -7,7 +7,7 @@
 #   --data FOLDER      folder with the recipe's raw text (default: data/RECIPE in the project, if it is there)
 #   --archs "A B"      architectures (default: the recipe's)
 #   --seeds "1 2"      seeds (default: 1)
-#   --out FOLDER       gets data/ and ARCH/seedN/ (default: work/RECIPE in the project)
+#   --out FOLDER       gets data/ and ARCH/seedN/ (default: runs/RECIPE in the project)
 #   --max-update N, --save-every N          as in scripts/train.sh
 #
 # Example: scripts/reproduce.sh multi30k --data ~/multi30k --archs "roformer_multi30k transformer_sinusoidal_multi30k"
@@ -31,7 +31,7 @@ while (($#)); do
   esac
 done
 load_recipe "$recipe"
-: "${raw:=$ROOT/data/$recipe}" "${out:=$ROOT/work/$recipe}"
+: "${raw:=$ROOT/data/$recipe}" "${out:=$ROOT/runs/$recipe}"
 read -ra archs <<<"${archs:-${DEFAULT_ARCHS[*]}}"
 read -ra seeds <<<"$seeds"
 ((${#archs[@]} && ${#seeds[@]})) || usage_error "--archs and --seeds must not be empty"

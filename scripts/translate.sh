@@ -5,7 +5,7 @@
 #   RUN                    model folder: output of scripts/train.sh and scripts/average.sh
 #   --beam N, --lenpen X   (default: 4, 0.6)
 #
-# Example: echo "The old king sees a dog." | scripts/translate.sh work/demo/roformer_tiny/seed1
+# Example: echo "The old king sees a dog." | scripts/translate.sh runs/demo/roformer_tiny/seed1
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
