@@ -1,6 +1,5 @@
 """The encoder, the decoder and the registered model: fairseq's transformer with position encodings by name."""
 
-import dataclasses
 from argparse import ArgumentParser
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -15,9 +14,8 @@ from fairseq.models.transformer import (
 from torch import Tensor, nn
 
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
-from .positions import POSITIONS, PositionEncoding, Stack
-
-SIDES = ("encoder", "decoder")
+from .options import add_position_args, build_position, reject_unsupported
+from .positions import PositionEncoding
 
 
 def token_positions(tokens: Tensor, padding_idx: int, shift_invariant: bool) -> Tensor:
@@ -209,25 +207,11 @@ class RoFormerModel(TransformerModel):
     def add_args(cls, parser: ArgumentParser) -> None:
         """Adds fairseq's transformer flags, ``--encoder-position``, ``--decoder-position`` and each encoding's own."""
         super().add_args(parser)
-        for side in SIDES:
-            parser.add_argument(
-                f"--{side}-position",
-                choices=sorted(POSITIONS),
-                help=f"position encoding of the {side}'s self-attention",
-            )
-        for encoding in POSITIONS.values():
-            for field in dataclasses.fields(encoding.Options):
-                parser.add_argument(
-                    f"--{encoding.prefix}-{field.name}".replace("_", "-"),
-                    type=type(field.default),
-                    choices=field.metadata.get("choices"),
-                    help=f"{field.metadata['help']} (default: {field.default})",
-                )
+        add_position_args(parser)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
-        _reject_unsupported(args)
-        _reject_unused(args)
+        reject_unsupported(args)
         return super().build_model(args, task)
 
     @classmethod
@@ -245,63 +229,3 @@ class RoFormerModel(TransformerModel):
             build_position(cfg, "decoder", embed_tokens),
             no_encoder_attn=cfg.no_cross_attention,
         )
-
-
-def build_position(cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding) -> PositionEncoding:
-    """Builds the encoding of one side from the configuration.
-
-    Raises:
-        ValueError: an unknown name, or an option that does not fit the side's dimensions.
-    """
-    name = getattr(cfg, f"{side}_position", None)
-    if name not in POSITIONS:
-        raise ValueError(f"--{side}-position must be one of {', '.join(sorted(POSITIONS))}, not {name!r}")
-    side_cfg = getattr(cfg, side)
-    if side_cfg.embed_dim % side_cfg.attention_heads:
-        raise ValueError(
-            f"--{side}-embed-dim {side_cfg.embed_dim} must be divisible by "
-            f"--{side}-attention-heads {side_cfg.attention_heads}"
-        )
-    stack = Stack(
-        embed_dim=side_cfg.embed_dim,
-        num_heads=side_cfg.attention_heads,
-        num_layers=side_cfg.layers,
-        max_positions=cfg.max_source_positions if side == "encoder" else cfg.max_target_positions,
-        padding_idx=int(embed_tokens.padding_idx or 0),
-        causal=side == "decoder",
-    )
-    return POSITIONS[name](stack, position_options(cfg, name))
-
-
-def position_options(cfg: Any, name: str) -> Any:
-    """The options of the encoding ``name`` as given in a configuration, defaults for what it does not have."""
-    encoding = POSITIONS[name]
-    fields = dataclasses.fields(encoding.Options)
-    return encoding.Options(**{f.name: getattr(cfg, f"{encoding.prefix}_{f.name}", f.default) for f in fields})
-
-
-def _reject_unsupported(args: Any) -> None:
-    """Raises ValueError for fairseq options that this model would otherwise ignore."""
-    by_name = "--encoder-position and --decoder-position"
-    unsupported = {
-        "encoder_learned_pos": f"choose `learned` with {by_name}",
-        "decoder_learned_pos": f"choose `learned` with {by_name}",
-        "cross_self_attention": "its keys mix source and target, which have no common positions",
-        "encoder_xformers_att_config": "the attention of this model is PyTorch's own",
-        "decoder_xformers_att_config": "the attention of this model is PyTorch's own",
-        "base_layers": "mixture-of-experts layers have no self-attention to hand positions to",
-    }
-    for option, reason in unsupported.items():
-        if getattr(args, option, None):
-            raise ValueError(f"--{option.replace('_', '-')} is not supported here: {reason}")
-
-
-def _reject_unused(args: Any) -> None:
-    """Raises ValueError for an option of an encoding that neither side uses."""
-    used = {getattr(args, f"{side}_position", None) for side in SIDES}
-    for name, encoding in POSITIONS.items():
-        for field in dataclasses.fields(encoding.Options):
-            option = f"{encoding.prefix}_{field.name}"
-            if name not in used and getattr(args, option, None) not in (None, field.default):
-                flag = f"--{option.replace('_', '-')}"
-                raise ValueError(f"{flag} belongs to the encoding {name}, which neither side uses: leave it out")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
-from ..model import SIDES, position_options
+from ..options import SIDES, position_options
 from ..positions.rope import LAYOUTS, convert_layout
 from .average import CheckpointError, load_checkpoint, save_checkpoint
 
