@@ -67,6 +67,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    pass
     warnings.simplefilter("ignore")
     main()

@@ -12,6 +12,7 @@ from fairseq.models import register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
 from . import model  # noqa: F401  (registers the model that the names below belong to)
+from .positions import POSITIONS
 
 SIZES: Dict[str, Dict[str, Any]] = {
     "base": dict(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6, dropout=0.1),
@@ -22,12 +23,7 @@ SIZES: Dict[str, Dict[str, Any]] = {
 }
 """Dimensions of both sides; ``base`` and ``big`` as in Vaswani et al. 2017, table 3."""
 
-FAMILIES: Dict[str, str] = {
-    "roformer": "rope",
-    "transformer_sinusoidal": "sinusoidal",
-    "transformer_learned": "learned",
-    "transformer_none": "none",
-}
+FAMILIES: Dict[str, str] = {encoding.family or f"transformer_{name}": name for name, encoding in POSITIONS.items()}
 """First part of an architecture's name, to the position encoding of both sides."""
 
 ARCHITECTURES: Dict[str, Tuple[str, str]] = {}

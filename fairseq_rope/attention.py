@@ -1,14 +1,15 @@
 """Multi-head self-attention with a position encoding: projection, cache, masks and the choice of the kernel."""
 
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from .positions import PositionEncoding
+if TYPE_CHECKING:  # encodings with an attention of their own import this module
+    from .positions import PositionEncoding
 
 
 class PositionalMultiheadAttention(MultiheadAttention):
@@ -21,32 +22,35 @@ class PositionalMultiheadAttention(MultiheadAttention):
     Args:
         embed_dim: C.
         num_heads: H.
-        position: the encoding; registered by the stack that shares it, not here.
+        encoding: registered by the stack that shares it, not here; what it has for each layer is ``self.position``.
         kwargs: as in fairseq's class.
 
     Raises:
         ValueError: an option of fairseq's class that changes the keys behind the position term's back.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, *, position: PositionEncoding, **kwargs: Any) -> None:
+    def __init__(self, embed_dim: int, num_heads: int, *, encoding: "PositionEncoding", **kwargs: Any) -> None:
         for option in ("add_bias_kv", "add_zero_attn", "xformers_att_config", "encoder_decoder_attention"):
             if kwargs.get(option):
                 raise ValueError(f"{option} cannot be combined with a position encoding: leave it unset")
         super().__init__(embed_dim, num_heads, self_attention=True, **kwargs)
-        self._position = [position]  # in a list, so that it is not registered once per layer
+        self._encoding = [encoding]  # in a list, so that it is not registered once per layer
         self._context: Optional[Dict[str, Tensor]] = None
+        self._causal = False
+        self.position = encoding.build_layer(self)
 
     @property
-    def position(self) -> PositionEncoding:
-        return self._position[0]
+    def encoding(self) -> "PositionEncoding":
+        return self._encoding[0]
 
     @contextmanager
-    def at(self, context: Dict[str, Tensor]) -> Iterator[None]:
+    def at(self, context: Dict[str, Tensor], causal: bool = False) -> Iterator[None]:
         """Within this block, :meth:`forward` works with ``context``, the result of the encoding's ``prepare``.
 
-        It spans one call of one layer: fairseq's layers have no argument for it.
+        With ``causal`` a query sees no later key. The block spans one call of one layer: fairseq's layers have no
+        arguments for these.
         """
-        self._context = context
+        self._context, self._causal = context, causal
         try:
             yield
         finally:
@@ -84,24 +88,69 @@ class PositionalMultiheadAttention(MultiheadAttention):
         if static_kv or before_softmax:
             raise ValueError("static_kv and before_softmax do not apply to self-attention with positions")
         q, k, v = (self._split_heads(project(query)) for project in (self.q_proj, self.k_proj, self.v_proj))
-        q, k = self.position.rotate(q, k, **self._context)
-        if incremental_state is not None:
-            k, v, key_padding_mask = self._append_to_cache(incremental_state, k, v, key_padding_mask)
-
-        mask = self._merge_masks(self.position.logit_bias(q, k, **self._context), attn_mask, key_padding_mask, q)
-        scale = self.position.logit_scale(self.head_dim)
-        weights: Optional[Tensor] = None
-        if need_weights or need_head_weights:
-            logits = torch.matmul(q * scale, k.transpose(-2, -1))
-            weights = (logits if mask is None else logits + mask).float().softmax(dim=-1)
-            out = torch.matmul(self.dropout_module(weights.type_as(q)), v)
+        out, weights = self.attend(
+            q,
+            k,
+            v,
+            key_padding_mask,
+            incremental_state,
+            attn_mask,
+            causal=self._causal,
+            need_weights=need_weights or need_head_weights,
+            context=self._context,
+        )
+        if weights is not None:
             weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
-        else:
-            dropout = self.dropout_module
-            dropout_p = dropout.p if self.training or dropout.apply_during_inference else 0.0
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout_p, scale=scale)
         out = out.permute(2, 0, 1, 3).flatten(2)  # (B, H, T, D) -> (T, B, C)
         return self.out_proj(out), weights
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        key_padding_mask: Optional[Tensor],
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        attn_mask: Optional[Tensor],
+        causal: bool,
+        need_weights: bool,
+        context: Dict[str, Tensor],
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """Attention between projection and output projection: what an encoding without softmax replaces.
+
+        Args:
+            q, k, v: ``(B, H, T, D)``, of the new steps.
+            causal: a query sees no later key.
+            context: the result of the encoding's ``prepare``.
+
+        Returns:
+            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` if they are needed.
+        """
+        q, k = self.encoding.rotate(q, k, **context)
+        if incremental_state is not None:
+            k, v, key_padding_mask = self._append_to_cache(incremental_state, k, v, key_padding_mask)
+        bias = self.encoding.logit_bias(q, k, self.position, **context)
+        scale = self.encoding.logit_scale(self.head_dim)
+        explicit = need_weights or self.encoding.needs_weights
+        no_masks = bias is None and attn_mask is None and key_padding_mask is None
+        flag = causal and no_masks and not explicit and q.size(2) == k.size(2)  # the kernel's own causal mask
+        if causal and not flag:
+            attn_mask = self._with_future(attn_mask, q, k)
+        mask = self._merge_masks(bias, attn_mask, key_padding_mask, q)
+
+        dropout = self.dropout_module
+        if not explicit:
+            dropout_p = dropout.p if self.training or dropout.apply_during_inference else 0.0
+            out = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, dropout_p=dropout_p, is_causal=flag, scale=scale
+            )
+            return out, None
+        logits = torch.matmul(q * scale, k.transpose(-2, -1))
+        weights = (logits if mask is None else logits + mask).float().softmax(dim=-1)
+        dropped = dropout(weights.type_as(q))
+        out = torch.matmul(dropped, v)
+        value_bias = self.encoding.value_bias(dropped, self.position, **context)
+        return (out if value_bias is None else out + value_bias), weights if need_weights else None
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)  # (T, B, C) -> (B, H, T, D)
@@ -128,6 +177,13 @@ class PositionalMultiheadAttention(MultiheadAttention):
         entries = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": key_padding_mask}
         self._set_input_buffer(incremental_state, entries)
         return k, v, key_padding_mask
+
+    @staticmethod
+    def _with_future(attn_mask: Optional[Tensor], q: Tensor, k: Tensor) -> Tensor:
+        """``attn_mask`` with -inf for keys behind the query: ``(T, S)``."""
+        size = (q.size(2), k.size(2))
+        future = q.new_full(size, float("-inf")).triu(1 + size[1] - size[0])  # the last query is at the last key
+        return future if attn_mask is None else future + attn_mask
 
     @staticmethod
     def _merge_masks(

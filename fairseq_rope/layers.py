@@ -75,9 +75,10 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
         self_attn_padding_mask: Optional[Tensor] = None,
         need_attn: bool = False,
         need_head_weights: bool = False,
+        causal: bool = False,
         **context: Tensor,
     ) -> Tuple[Tensor, Optional[Tensor], Optional[List[Optional[Tensor]]]]:
-        with self.self_attn.at(context):
+        with self.self_attn.at(context, causal):
             return super().forward(
                 x,
                 encoder_out,
@@ -93,10 +94,12 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
 
 
 def _build_attention(layer: Any, embed_dim: int, cfg: Any, side: Any, **kwargs: Any) -> PositionalMultiheadAttention:
-    return PositionalMultiheadAttention(
+    encoding: PositionEncoding = layer._position[0]
+    attention_class = encoding.attention or PositionalMultiheadAttention
+    return attention_class(
         embed_dim,
         side.attention_heads,
-        position=layer._position[0],
+        encoding=encoding,
         dropout=cfg.attention_dropout,
         q_noise=layer.quant_noise,
         qn_block_size=layer.quant_noise_block_size,

@@ -15,17 +15,19 @@ from torch import Tensor, nn
 
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .options import add_position_args, build_position, reject_unsupported
-from .positions import PositionEncoding
+from .positions import PositionEncoding, Steps
 
 
-def token_positions(tokens: Tensor, padding_idx: int, shift_invariant: bool) -> Tensor:
-    """Positions of ``tokens`` ``(B, T)``, 0-based over real tokens: ``(B, T)``.
+def steps_of(tokens: Tensor, padding_idx: int, special_idx: int, shift_invariant: bool) -> Steps:
+    """Where ``tokens`` ``(B, T)`` stand: positions 0-based over real tokens ``(B, T)``, and the special symbols.
 
     Where only distances matter, the places in the tensor serve all sentences: ``(1, T)``.
     """
     if shift_invariant:
-        return torch.arange(tokens.size(1), device=tokens.device)[None]
-    return (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
+        positions = torch.arange(tokens.size(1), device=tokens.device)[None]
+    else:
+        positions = (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
+    return Steps(positions, tokens.eq(special_idx))
 
 
 class PositionalTransformerEncoder(TransformerEncoderBase):
@@ -39,12 +41,15 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     def build_encoder_layer(self, cfg: Any) -> nn.Module:
         return wrap_layer(PositionalEncoderLayer(cfg, self._position[0]), cfg)
 
+    def _steps(self, src_tokens: Tensor) -> Steps:
+        return steps_of(src_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
+
     def forward_embedding(
         self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None, positions: Optional[Tensor] = None
     ) -> Tuple[Tensor, Tensor]:
         """Embeds ``src_tokens`` ``(B, T)``: first layer's input and scaled embedding, ``(B, T, C)``."""
         if positions is None:
-            positions = token_positions(src_tokens, self.padding_idx, self.position.shift_invariant)
+            positions = self._steps(src_tokens).positions
         if token_embedding is None:
             token_embedding = self.embed_tokens(src_tokens)
         embed = self.embed_scale * token_embedding
@@ -66,10 +71,10 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         """As in fairseq's encoder, with the positions computed once and handed to every layer."""
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, T)
         has_pads = bool(padding_mask.any())
-        positions = token_positions(src_tokens, self.padding_idx, self.position.shift_invariant)
-        context = self.position.prepare(positions, positions)
+        steps = self._steps(src_tokens)
+        context = self.position.prepare(steps, steps)
 
-        x, embedding = self.forward_embedding(src_tokens, token_embeddings, positions)
+        x, embedding = self.forward_embedding(src_tokens, token_embeddings, steps.positions)
         if has_pads:
             x = x * (1 - padding_mask[:, :, None].type_as(x))
         x = x.transpose(0, 1)  # (B, T, C) -> (T, B, C)
@@ -133,24 +138,23 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
             alignment_layer = self.num_layers - 1
         encoder_x, encoder_padding_mask = _encoder_output(encoder_out)
 
-        key_positions = token_positions(prev_output_tokens, self.padding_idx, self.position.shift_invariant)
-        query_positions = key_positions
+        key = steps_of(prev_output_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
+        query = key
         if incremental_state is not None:
-            query_positions, prev_output_tokens = key_positions[:, -1:], prev_output_tokens[:, -1:]
-        context = self.position.prepare(query_positions, key_positions)
+            query, prev_output_tokens = key.last(), prev_output_tokens[:, -1:]
+        context = self.position.prepare(query, key)
 
         x = self.embed_scale * self.embed_tokens(prev_output_tokens)
         if self.quant_noise is not None:
             x = self.quant_noise(x)
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
-        x = _add(x, self.position.embed(query_positions))
+        x = _add(x, self.position.embed(query.positions))
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = self.dropout_module(x).transpose(0, 1)  # (B, T, C) -> (T, B, C)
 
         causal = incremental_state is None and not full_context_alignment
-        future_mask = self.buffered_future_mask(x) if causal else None
         padding_mask = prev_output_tokens.eq(self.padding_idx)
         # behind a causal mask, padding on the right is seen by padding only: the mask matters for the left
         mask_padding = bool((padding_mask[:, 0] if causal else padding_mask).any())
@@ -162,10 +166,10 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
                 encoder_x,
                 encoder_padding_mask,
                 incremental_state,
-                self_attn_mask=future_mask,
                 self_attn_padding_mask=padding_mask if mask_padding else None,
                 need_attn=i == alignment_layer,
                 need_head_weights=i == alignment_layer,
+                causal=causal,
                 **context,
             )
             inner_states.append(x)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from argparse import ArgumentParser
-from typing import Any
+from typing import Any, Dict
 
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
@@ -20,14 +20,25 @@ def add_position_args(parser: ArgumentParser) -> None:
             choices=sorted(POSITIONS),
             help=f"position encoding of the {side}'s self-attention",
         )
-    for encoding in POSITIONS.values():
-        for field in dataclasses.fields(encoding.Options):
-            parser.add_argument(
-                f"--{encoding.prefix}-{field.name}".replace("_", "-"),
-                type=type(field.default),
-                choices=field.metadata.get("choices"),
-                help=f"{field.metadata['help']} (default: {field.default})",
-            )
+    for option, field in _options(*POSITIONS).items():
+        kwargs: Dict[str, Any] = {"action": "store_true", "help": field.metadata["help"]}
+        if not isinstance(field.default, bool):
+            kwargs = {
+                "type": type(field.default),
+                "choices": field.metadata.get("choices"),
+                "help": f"{field.metadata['help']} (default: {field.default})",
+            }
+        parser.add_argument(_flag(option), **kwargs)
+
+
+def _options(*names: str) -> Dict[str, "dataclasses.Field[Any]"]:
+    """The options of these encodings, some of which share a prefix: configuration name to field."""
+    encodings = [POSITIONS[name] for name in names]
+    return {f"{e.prefix}_{field.name}": field for e in encodings for field in dataclasses.fields(e.Options)}
+
+
+def _flag(option: str) -> str:
+    return f"--{option}".replace("_", "-")
 
 
 def build_position(cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding) -> PositionEncoding:
@@ -82,10 +93,10 @@ def reject_unsupported(args: Any) -> None:
 
 def _reject_unused(args: Any) -> None:
     """Raises ValueError for an option of an encoding that neither side uses."""
-    used = {getattr(args, f"{side}_position", None) for side in SIDES}
-    for name, encoding in POSITIONS.items():
-        for field in dataclasses.fields(encoding.Options):
-            option = f"{encoding.prefix}_{field.name}"
-            if name not in used and getattr(args, option, None) not in (None, field.default):
-                flag = f"--{option.replace('_', '-')}"
-                raise ValueError(f"{flag} belongs to the encoding {name}, which neither side uses: leave it out")
+    used = _options(*POSITIONS.keys() & {getattr(args, f"{side}_position", None) for side in SIDES})
+    for name in POSITIONS:
+        for option, field in _options(name).items():
+            if option not in used and getattr(args, option, None) not in (None, field.default):
+                raise ValueError(
+                    f"{_flag(option)} belongs to the encoding {name}, which neither side uses: leave it out"
+                )

@@ -7,7 +7,7 @@ from fairseq.data import Dictionary
 from fairseq.models import build_model
 
 import fairseq_rope  # noqa: F401  (registers the architectures)
-from fairseq_rope.positions import POSITIONS, Stack
+from fairseq_rope.positions import POSITIONS, Stack, Steps
 
 PAD, EOS, FIRST = 1, 2, 4
 VOCABULARY = 40
@@ -44,9 +44,34 @@ def build_with(encoding, **options):
     return build("transformer_none_tiny", **{"encoder_position": encoding, "decoder_position": encoding, **options})
 
 
+def build_felt(encoding, **options):
+    """As :func:`build_with`, with a position term that is large from the start."""
+    model = build_with(encoding, **options)
+    for name, module in model.named_modules():
+        if name.endswith(".position"):
+            randomised(module)
+    return model
+
+
 def stack(**changes):
     values = dict(embed_dim=32, num_heads=4, num_layers=2, max_positions=64, padding_idx=PAD, causal=False)
     return Stack(**{**values, **changes})
+
+
+def steps(positions, special=()):
+    """Steps at ``positions`` ``(T,)`` or ``(B, T)``, those whose position is in ``special`` being </s>."""
+    positions = torch.as_tensor(positions)
+    positions = positions if positions.dim() == 2 else positions[None]
+    return Steps(positions, torch.isin(positions, torch.tensor(special, dtype=torch.long)))
+
+
+def randomised(module, std=0.5):
+    """``module`` with parameters large enough to be felt; the frozen ones keep their values."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                parameter.normal_(std=std)
+    return module
 
 
 def sentences(count, length, seed=1):

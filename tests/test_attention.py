@@ -6,7 +6,7 @@ from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.positions import PositionEncoding
-from tests.helpers import FP32, stack
+from tests.helpers import FP32, stack, steps
 
 T, B, C, H = 7, 3, 32, 4
 
@@ -14,20 +14,20 @@ T, B, C, H = 7, 3, 32, 4
 class DistanceEncoding(PositionEncoding):
     """A test-only encoding that uses every logit hook: a bias by distance, and a scale of its own."""
 
-    def prepare(self, query_positions, key_positions):
-        distance = query_positions[:, :, None] - key_positions[:, None, :]
+    def prepare(self, query, key):
+        distance = query.positions[:, :, None] - key.positions[:, None, :]
         return {"bias": -0.3 * distance[:, None].abs().float()}
 
     def logit_scale(self, head_dim):
         return (2 * head_dim) ** -0.5
 
-    def logit_bias(self, q, k, **context):
+    def logit_bias(self, q, k, layer, **context):
         return context["bias"].type_as(q)
 
 
 def attention(encoding=PositionEncoding, **kwargs):
     torch.manual_seed(3)
-    return PositionalMultiheadAttention(C, H, position=encoding(stack(), None), **kwargs).eval()
+    return PositionalMultiheadAttention(C, H, encoding=encoding(stack(), None), **kwargs).eval()
 
 
 def masks(kind):
@@ -62,18 +62,32 @@ def test_without_encoding_it_equals_fairseqs_attention(kind, need_weights):
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "causal and padding on the right"])
 def test_the_fast_kernel_equals_the_explicit_weights(kind):
     layer, x = attention(DistanceEncoding), torch.randn(T, B, C)
-    positions = torch.arange(T)[None]
-    with layer.at(layer.position.prepare(positions, positions)):
+    places = steps(range(T))
+    with layer.at(layer.encoding.prepare(places, places)):
         fast, _ = layer(x, need_weights=False, **masks(kind))
         explicit, weights = layer(x, need_head_weights=True, **masks(kind))
     torch.testing.assert_close(fast, explicit, **FP32)
     assert weights.shape == (H, B, T, T)
 
 
+@pytest.mark.parametrize("encoding", [PositionEncoding, DistanceEncoding])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_causal_equals_a_mask_of_minus_infinity(encoding, need_weights):
+    layer, x = attention(encoding), torch.randn(T, B, C)
+    context = layer.encoding.prepare(steps(range(T)), steps(range(T)))
+    padding = {"key_padding_mask": masks("padding")["key_padding_mask"].flip(1)}
+    for others in ({}, padding):
+        with layer.at(context):
+            expected, _ = layer(x, need_weights=need_weights, **masks("causal"), **others)
+        with layer.at(context, causal=True):
+            actual, _ = layer(x, need_weights=need_weights, **others)
+        torch.testing.assert_close(actual, expected, **FP32)
+
+
 def test_bias_and_scale_equal_the_written_formula():
     layer, x = attention(DistanceEncoding), torch.randn(T, 1, C)
-    positions = torch.arange(T)[None]
-    with layer.at(layer.position.prepare(positions, positions)):
+    places = steps(range(T))
+    with layer.at(layer.encoding.prepare(places, places)):
         _, weights = layer(x, need_head_weights=True)
     for h in range(H):
         rows = slice(h * C // H, (h + 1) * C // H)

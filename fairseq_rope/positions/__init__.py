@@ -3,14 +3,29 @@
 from typing import Dict, Type
 
 from .absolute import LearnedEncoding, SinusoidalEncoding
-from .base import PositionEncoding, Stack
+from .alibi import LinearBiasEncoding
+from .base import PositionEncoding, Stack, Steps
+from .deberta import DisentangledEncoding
+from .linear import LinearRotaryEncoding
 from .rope import RotaryEncoding
+from .shaw import RelativeEncoding
+from .t5 import BucketedBiasEncoding
+from .transformer_xl import TransformerXLEncoding
+from .tupe import UntiedAbsoluteEncoding, UntiedRelativeEncoding
 
 POSITIONS: Dict[str, Type[PositionEncoding]] = {
     "none": PositionEncoding,
     "sinusoidal": SinusoidalEncoding,
     "learned": LearnedEncoding,
     "rope": RotaryEncoding,
+    "tupe_a": UntiedAbsoluteEncoding,
+    "tupe_r": UntiedRelativeEncoding,
+    "shaw": RelativeEncoding,
+    "t5": BucketedBiasEncoding,
+    "xl": TransformerXLEncoding,
+    "deberta": DisentangledEncoding,
+    "alibi": LinearBiasEncoding,
+    "linear": LinearRotaryEncoding,
 }
 
-__all__ = ["POSITIONS", "PositionEncoding", "Stack"]
+__all__ = ["POSITIONS", "PositionEncoding", "Stack", "Steps"]

@@ -1,13 +1,13 @@
 """Absolute baselines: a vector per position, added to the token embedding (RoFormer eqs. 3 and 4)."""
 
 import math
-from typing import Any
+from typing import Any, Dict
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, Stack
+from .base import PositionEncoding, Stack, Steps
 
 
 class SinusoidalEncoding(PositionEncoding):
@@ -35,6 +35,12 @@ class SinusoidalEncoding(PositionEncoding):
         table = torch.cat([angles.sin(), angles.cos()], dim=1)
         return F.pad(table, (0, self.stack.embed_dim % 2))
 
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        length = key.positions.size(1)
+        if length > len(self.table):  # defined for any position: only a cache is too short
+            self.table = self._rows(2 * length).to(self.table)
+        return {}
+
     def embed(self, positions: Tensor) -> Tensor:
         return F.embedding(positions, self.table)
 
@@ -48,6 +54,10 @@ class LearnedEncoding(PositionEncoding):
         super().__init__(stack, options)
         self.weight = nn.Parameter(torch.empty(stack.max_positions, stack.embed_dim))
         nn.init.normal_(self.weight, std=stack.embed_dim**-0.5)
+
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        self.check_table(len(self.weight), key.positions)
+        return {}
 
     def embed(self, positions: Tensor) -> Tensor:
         return F.embedding(positions, self.weight)

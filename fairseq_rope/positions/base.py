@@ -2,12 +2,15 @@
 
 An encoding is one small file in this folder: it knows one paper and nothing about fairseq. One instance serves a
 whole stack (the encoder or the decoder): the stack registers it, calls :meth:`PositionEncoding.prepare` once per
-forward pass, and hands the result to every layer's self-attention. Cross-attention has no position term.
+forward pass, and hands the result to every layer's self-attention. What a paper learns for each layer anew is made by
+:meth:`PositionEncoding.build_layer`, registered by that layer as ``self_attn.position``, and handed to the hooks as
+``layer``. Cross-attention has no position term.
 
 Shapes, in all of these files::
 
     B  sentences              T  new (query) positions       H  heads
     C  embed_dim              S  all (key) positions         D  head_dim = C / H
+    i  position of a query    j  position of a key           R  relative positions, or rows of a table
 
     positions           (B, T) or (1, T)   int64, in tokens, 0-based, counted over real tokens (padding excluded)
     q, k, v             (B, H, T, D)       per head, after the projection
@@ -18,7 +21,7 @@ tests follow from the registry.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Dict, Optional, Tuple
+from typing import Any, ClassVar, Dict, NamedTuple, Optional, Tuple
 
 from torch import Tensor, nn
 
@@ -37,6 +40,27 @@ class Stack:
     @property
     def head_dim(self) -> int:
         return self.embed_dim // self.num_heads
+
+    @property
+    def side(self) -> str:
+        return "decoder" if self.causal else "encoder"
+
+
+class Steps(NamedTuple):
+    """Where some tokens stand.
+
+    If the encoding is shift invariant, all sentences share one row of consecutive positions, padding counted like
+    any token; else positions are counted over each sentence's real tokens.
+    """
+
+    positions: Tensor
+    """``(B or 1, T)``"""
+
+    special: Tensor
+    """``(B or 1, T)``, True where the token is the special symbol: ``</s>``, which ends a source and begins a target"""
+
+    def last(self) -> "Steps":
+        return Steps(self.positions[:, -1:], self.special[:, -1:])
 
 
 @dataclass(frozen=True)
@@ -60,29 +84,60 @@ class PositionEncoding(nn.Module):
     """
 
     Options: ClassVar[Any] = NoOptions
-    """A dataclass; each field becomes the flag ``--<prefix>-<field>``, with ``metadata={"help", "choices"}``."""
+    """A dataclass; each field becomes the flag ``--<prefix>-<field>``, with ``metadata={"help", "choices"}``; a
+    bool (False by default) becomes a flag without a value."""
 
     prefix: ClassVar[str] = ""
     """What the names of this encoding's flags begin with."""
 
+    family: ClassVar[str] = ""
+    """First part of its architectures' names; by default ``transformer_<name in the registry>``."""
+
     shift_invariant: ClassVar[bool] = True
     """The logits depend on ``j - i`` only, so that padding on the left needs no correction of the positions."""
+
+    causal_only: ClassVar[bool] = False
+    """Defined for keys before the query only: refused in an encoder."""
+
+    attention: ClassVar[Any] = None
+    """A subclass of the attention, for an encoding that replaces the softmax; None: the usual one."""
 
     def __init__(self, stack: Stack, options: Any) -> None:
         super().__init__()
         self.stack = stack
         self.options = options
+        if self.causal_only and not stack.causal:
+            raise ValueError(
+                f"{type(self).__name__} is defined for keys before the query only: choose it for the decoder "
+                "(--decoder-position) and another encoding for the encoder"
+            )
+
+    @property
+    def needs_weights(self) -> bool:
+        """True if :meth:`value_bias` is used, so that the attention must form its weights."""
+        return False
+
+    def build_layer(self, attention: nn.Module) -> Optional[nn.Module]:
+        """The parameters that one layer has for itself, or None.
+
+        Args:
+            attention: that layer's attention, with its projections ``q_proj``, ``k_proj`` and ``v_proj``.
+        """
+        return None
 
     def embed(self, positions: Tensor) -> Optional[Tensor]:
         """What is added to the scaled token embeddings: ``(B or 1, T, C)``, or None."""
         return None
 
-    def prepare(self, query_positions: Tensor, key_positions: Tensor) -> Dict[str, Tensor]:
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         """Computes, once per forward pass, what the layers share; the hooks below receive it as keyword arguments.
 
         Args:
-            query_positions: ``(B or 1, T)``, the new steps; in incremental decoding only the last one.
-            key_positions: ``(B or 1, S)``, all steps so far.
+            query: the T new steps; in incremental decoding only the last one.
+            key: all S steps so far.
+
+        Raises:
+            ValueError: a sentence is longer than the encoding can express.
         """
         return {}
 
@@ -94,11 +149,30 @@ class PositionEncoding(nn.Module):
         """The factor of the content term ``q k^T``."""
         return head_dim**-0.5
 
-    def logit_bias(self, q: Tensor, k: Tensor, **context: Tensor) -> Optional[Tensor]:
+    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
         """What is added to the scaled logits: broadcastable to ``(B, H, T, S)``, or None.
 
         Args:
             q: ``(B, H, T, D)``, the new queries, for biases that depend on content.
             k: ``(B, H, S, D)``, all keys, cached ones included.
+            layer: what :meth:`build_layer` made for this layer.
         """
         return None
+
+    def value_bias(self, weights: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
+        """What is added to the attention's output ``(B, H, T, D)``, or None.
+
+        Args:
+            weights: ``(B, H, T, S)``, after dropout.
+            layer: what :meth:`build_layer` made for this layer.
+        """
+        return None
+
+    def check_table(self, rows: int, positions: Tensor) -> None:
+        """Raises ValueError if a table of ``rows`` positions is too short for ``positions`` ``(B or 1, S)``."""
+        if positions.size(1) > rows and int(positions.max()) >= rows:  # the shape alone mostly decides, without a sync
+            limit = f"--max-{'target' if self.stack.causal else 'source'}-positions"
+            raise ValueError(
+                f"a sentence of {int(positions.max()) + 1} tokens is longer than the {self.stack.side}'s table of "
+                f"{rows} positions: split it, or train with a larger {limit}, or with an encoding that has no table"
+            )

@@ -7,7 +7,7 @@ from typing import Any, Dict, Tuple
 import torch
 from torch import Tensor
 
-from .base import PositionEncoding, Stack
+from .base import PositionEncoding, Stack, Steps
 
 LAYOUTS = ("interleaved", "half")
 SCALINGS = ("none", "linear", "ntk")
@@ -47,36 +47,42 @@ class RotaryEncoding(PositionEncoding):
 
     Options = RotaryOptions
     prefix = "rope"
+    family = "roformer"
 
     def __init__(self, stack: Stack, options: RotaryOptions) -> None:
         super().__init__(stack, options)
-        self.dim = options.dim or stack.head_dim
+        width, flag = self.width(), f"--{self.prefix}"
+        self.dim = options.dim or width
         if self.dim % 2:
-            remedy = f"--rope-dim {stack.head_dim - 1}" if stack.head_dim > 2 else "fewer heads"
+            remedy = f"{flag}-dim {width - 1}" if width > 2 else "fewer heads"
             raise ValueError(
                 f"RoPE rotates pairs of channels and needs an even dimension, but it is {self.dim}: "
                 f"choose an embedding dimension and number of heads with an even quotient, or {remedy}"
                 if not options.dim
-                else f"--rope-dim must be even, not {options.dim}"
+                else f"{flag}-dim must be even, not {options.dim}"
             )
-        if not 0 < self.dim <= stack.head_dim:
-            raise ValueError(f"--rope-dim must be between 2 and the head dimension {stack.head_dim}, not {options.dim}")
+        if not 0 < self.dim <= width:
+            raise ValueError(f"{flag}-dim must be between 2 and the head dimension {width}, not {options.dim}")
         if not 1 < options.base < math.inf:
-            raise ValueError(f"--rope-base must be greater than 1, not {options.base}")
+            raise ValueError(f"{flag}-base must be greater than 1, not {options.base}")
         for name, value, choices in (("layout", options.layout, LAYOUTS), ("scaling", options.scaling, SCALINGS)):
             if value not in choices:
-                raise ValueError(f"--rope-{name} must be one of {', '.join(choices)}, not {value!r}")
+                raise ValueError(f"{flag}-{name} must be one of {', '.join(choices)}, not {value!r}")
         if not 1 <= options.scaling_factor < math.inf:
-            raise ValueError(f"--rope-scaling-factor must be at least 1, not {options.scaling_factor}")
+            raise ValueError(f"{flag}-scaling-factor must be at least 1, not {options.scaling_factor}")
         if options.scaling == "none" and options.scaling_factor != 1:
-            raise ValueError("--rope-scaling-factor needs --rope-scaling linear or ntk")
+            raise ValueError(f"{flag}-scaling-factor needs {flag}-scaling linear or ntk")
         if options.scaling != "none" and options.scaling_factor == 1:
-            raise ValueError(f"--rope-scaling {options.scaling} needs a --rope-scaling-factor greater than 1")
+            raise ValueError(f"{flag}-scaling {options.scaling} needs a {flag}-scaling-factor greater than 1")
         if options.scaling == "ntk" and self.dim == 2:
-            raise ValueError("--rope-scaling ntk needs more than one pair of channels: raise --rope-dim above 2")
+            raise ValueError(f"{flag}-scaling ntk needs more than one pair of channels: raise {flag}-dim above 2")
 
-    def prepare(self, query_positions: Tensor, key_positions: Tensor) -> Dict[str, Tensor]:
-        return {"rotation": self.rotation(query_positions)}
+    def width(self) -> int:
+        """Channels per head of what is rotated."""
+        return self.stack.head_dim
+
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        return {"rotation": self.rotation(query.positions)}
 
     def rotation(self, positions: Tensor) -> Tensor:
         """``exp(i * position * theta_m)`` as complex64: positions ``(B, T)`` -> ``(B, 1, T, dim/2)``."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_rope.positions import POSITIONS
-from tests.helpers import ENCODINGS, EOS, FP32, build_with, decoder_input, pad, sentences
+from tests.helpers import ENCODINGS, EOS, FP32, build_felt, build_with, decoder_input, pad, sentences
 
 pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
 
@@ -32,14 +32,14 @@ def decode_step_by_step(model, source, target, reorder=None):
 
 
 def test_the_full_pass_equals_step_by_step(encoding):
-    model = build_with(encoding)
+    model = build_felt(encoding)
     source, target = pad(sentences(3, 6), left=2), decoder_input(sentences(3, 9, seed=2))
     steps, _ = decode_step_by_step(model, source, target)
     torch.testing.assert_close(steps, logits(model, source, target), **FP32)
 
 
 def test_the_full_pass_equals_step_by_step_after_beam_reordering(encoding):
-    model = build_with(encoding)
+    model = build_felt(encoding)
     source, target = sentences(2, 6).repeat_interleave(2, dim=0), decoder_input(sentences(4, 9, seed=2))
     order = torch.tensor([1, 1, 3, 2])  # within each beam of two: one hypothesis doubled, two exchanged
     steps, reordered = decode_step_by_step(model, source, target, reorder=(5, order))
@@ -48,7 +48,7 @@ def test_the_full_pass_equals_step_by_step_after_beam_reordering(encoding):
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_sentence_alone_equals_itself_in_a_padded_batch(encoding, side):
-    model = build_with(encoding)
+    model = build_felt(encoding)
     short, long = sentences(1, 5), sentences(1, 11, seed=4)
     target, long_target = decoder_input(sentences(1, 4, seed=5)), decoder_input(sentences(1, 9, seed=6))
     alone = logits(model, short, target)
@@ -63,9 +63,9 @@ def test_a_sentence_alone_equals_itself_in_a_padded_batch(encoding, side):
 
 def test_swapping_two_tokens_changes_the_output_after_save_load_and_eval(encoding):
     saved = io.BytesIO()
-    torch.save(build_with(encoding, seed=1).state_dict(), saved)
+    torch.save(build_felt(encoding, seed=1).state_dict(), saved)
     saved.seek(0)
-    model = build_with(encoding, seed=2)
+    model = build_felt(encoding, seed=2)
     model.load_state_dict(torch.load(saved, weights_only=True))
     model.eval()
     source, target = sentences(1, 8), decoder_input(sentences(1, 5, seed=2))
@@ -79,14 +79,14 @@ def test_swapping_two_tokens_changes_the_output_after_save_load_and_eval(encodin
 
 
 def test_the_encoders_output_shifts_with_the_sentence_only_if_it_says_so(encoding):
-    model, tokens = build_with(encoding), sentences(1, 6)
-    positions = torch.arange(6)[None]
+    encoder, tokens = build_felt(encoding).encoder, sentences(1, 6)
+    places = encoder._steps(tokens)
     with torch.no_grad():
-        encoder = model.encoder
 
         def run(offset):
-            x, _ = encoder.forward_embedding(tokens, positions=positions + offset)
-            x, context = x.transpose(0, 1), encoder.position.prepare(positions + offset, positions + offset)
+            moved = places._replace(positions=places.positions + offset)
+            x, _ = encoder.forward_embedding(tokens, positions=moved.positions)
+            x, context = x.transpose(0, 1), encoder.position.prepare(moved, moved)
             for layer in encoder.layers:
                 x = layer(x, None, **context)
             return x
@@ -98,19 +98,21 @@ def test_the_encoders_output_shifts_with_the_sentence_only_if_it_says_so(encodin
 @pytest.mark.parametrize("dtype,tolerance", [(torch.bfloat16, 0.1), (torch.float16, 0.015)])
 def test_half_precision_is_close_to_fp32(encoding, dtype, tolerance):
     """Tolerance: about ten roundings of the dtype (2^-8, 2^-11) relative to logits of size one."""
-    model = build_with(encoding)
+    model = build_felt(encoding)
     source, target = sentences(2, 30), decoder_input(sentences(2, 30, seed=2))
     expected = logits(model, source, target)
-    actual = logits(build_with(encoding).to(dtype), source, target)
+    actual = logits(build_felt(encoding).to(dtype), source, target)
     assert (actual.float() - expected).abs().max() < tolerance * max(1.0, expected.abs().max().item())
 
 
 @pytest.mark.parametrize("checkpoint_activations", [False, True])
 def test_every_parameter_gets_a_gradient(encoding, checkpoint_activations):
-    model = build_with(encoding, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
+    model = build_felt(encoding, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
     source, target = sentences(2, 64), decoder_input(sentences(2, 64, seed=2))
     model(source, None, target)[0].logsumexp(-1).sum().backward()
-    without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    without = [
+        n for n, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.abs().sum() > 0)
+    ]
     # adding a constant to all keys does not change a softmax: their bias has no gradient but rounding
     assert [name for name in without if "k_proj.bias" not in name] == []
 
@@ -118,21 +120,21 @@ def test_every_parameter_gets_a_gradient(encoding, checkpoint_activations):
 def test_activation_checkpointing_changes_no_gradient(encoding):
     gradients = []
     for checkpoint_activations in (False, True):
-        model = build_with(encoding, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
+        model = build_felt(encoding, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
         model(pad(sentences(2, 9), left=1), None, decoder_input(sentences(2, 7, seed=2)))[0].pow(2).sum().backward()
-        gradients.append({name: p.grad for name, p in model.named_parameters()})
+        gradients.append({name: p.grad for name, p in model.named_parameters() if p.requires_grad})
     for name, gradient in gradients[0].items():
-        torch.testing.assert_close(gradients[1][name], gradient, msg=name, **FP32)
+        assert (gradients[1][name] - gradient).abs().max() <= 1e-5 * max(1, gradient.abs().max()), name
 
 
 def test_the_state_dict_holds_parameters_and_no_derived_table(encoding):
-    model = build_with(encoding)
+    model = build_felt(encoding)
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     assert set(model.state_dict()) - parameters == {"encoder.version", "decoder.version"}
 
 
 def test_no_attention_weights_unless_asked_for(encoding):
-    model = build_with(encoding)
+    model = build_felt(encoding)
     source, target = sentences(2, 6), decoder_input(sentences(2, 5, seed=2))
     with torch.no_grad():
         assert model(source, None, target)[1]["attn"] == [None]
@@ -147,7 +149,7 @@ def test_a_copy_task_is_learned(encoding):
     model = build_with(encoding, dropout=0.0).train()
     source = torch.tensor([[4, 5, 6, 7, EOS], [7, 6, 5, 4, EOS]])
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(60):
+    for _ in range(180):
         output = model(source, None, decoder_input(source))[0]
         loss = torch.nn.functional.cross_entropy(output.flatten(0, 1), source.flatten())
         optimizer.zero_grad()

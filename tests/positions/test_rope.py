@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions, convert_layout, layout_permutation
-from tests.helpers import FP32, build_with, decoder_input, sentences, stack
+from tests.helpers import FP32, build_with, decoder_input, sentences, stack, steps
 
 D = 8  # head dimension of stack()
 
@@ -17,7 +17,7 @@ def rope(causal=False, **options):
 
 def rotated(encoding, x, positions):
     """``x`` ``(..., T, D)`` at ``positions`` ``(T,)``."""
-    context = encoding.prepare(positions[None], positions[None])
+    context = encoding.prepare(steps(positions), steps(positions))
     return encoding.rotate(x, x, **context)[0]
 
 

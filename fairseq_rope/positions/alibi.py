@@ -1,0 +1,63 @@
+"""ALiBi: attention with linear biases (Press, Smith, Lewis, ICLR 2022, arXiv 2108.12409)."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Dict, List
+
+import torch
+from torch import Tensor
+
+from .base import PositionEncoding, Stack, Steps
+from .relative import distances
+
+
+@dataclass(frozen=True)
+class AlibiOptions:
+    split_directions: bool = field(
+        default=False,
+        metadata={"help": "in the encoder, half of the heads see earlier keys only and the other half later ones only"},
+    )
+
+
+class LinearBiasEncoding(PositionEncoding):
+    """Adds ``-m_h |i - j|`` to the scaled logits, with a fixed slope ``m_h`` for each head; nothing is learned.
+
+    The paper (section 3) defines it for a decoder, where ``j <= i``. In the encoder the same slope serves both
+    directions, as the authors propose in their code's discussion; or, with ``split_directions``, each direction has
+    half of the heads, with the slopes of a model of ``H/2`` heads. The bias is not scaled by ``1/sqrt(D)``.
+    """
+
+    Options = AlibiOptions
+    prefix = "alibi"
+
+    def __init__(self, stack: Stack, options: AlibiOptions) -> None:
+        super().__init__(stack, options)
+        self.split = options.split_directions and not stack.causal
+        if self.split and stack.num_heads % 2:
+            raise ValueError(
+                f"--alibi-split-directions needs an even number of heads, not {stack.num_heads}: leave it out, "
+                "or change --encoder-attention-heads"
+            )
+
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        distance = distances(query, key)[:, None]  # (B or 1, 1, T, S)
+        heads = self.stack.num_heads
+        per_head = slopes(heads // 2) * 2 if self.split else slopes(heads)
+        bias = -torch.tensor(per_head, device=distance.device)[:, None, None] * distance.abs()  # (B or 1, H, T, S)
+        if self.split:
+            earlier, later = bias.chunk(2, dim=1)
+            earlier = earlier.masked_fill(distance > 0, -math.inf)
+            bias = torch.cat([earlier, later.masked_fill(distance < 0, -math.inf)], dim=1)
+        return {"bias": bias}
+
+    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
+        return context["bias"]
+
+
+def slopes(heads: int) -> List[float]:
+    """``2^(-8h/H)``, h = 1..H, for a power of two; else those of the next lower one and, between them, every other
+    one of the next higher (the authors' interpolation)."""
+    power = 2 ** int(math.log2(heads))
+    first = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    between = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
+    return first + between[: heads - power]

@@ -1,0 +1,98 @@
+"""DeBERTa's disentangled attention (He, Liu, Gao, Chen, ICLR 2021, section 3.1, arXiv 2006.03654; RoFormer eq. 37)."""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import PositionEncoding, Stack, Steps
+from .relative import distance_rows
+
+INITIAL_STD = 0.02  # of all parameters, in the authors' code
+
+
+@dataclass(frozen=True)
+class DebertaOptions:
+    span: int = field(default=512, metadata={"help": "distance in tokens beyond which all are alike (k in the paper)"})
+    share_projections: bool = field(
+        default=False,
+        metadata={"help": "project relative positions like content, instead of with matrices of their own"},
+    )
+
+
+class PositionProjections(nn.Module):
+    """One layer's ``W_{k,r}`` and ``W_{q,r}``, without bias."""
+
+    def __init__(self, embed_dim: int) -> None:
+        super().__init__()
+        self.k_proj = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.q_proj = nn.Linear(embed_dim, embed_dim, bias=False)
+        for projection in (self.k_proj, self.q_proj):
+            nn.init.normal_(projection.weight, std=INITIAL_STD)
+
+
+class DisentangledEncoding(PositionEncoding):
+    """Adds content-to-position and position-to-content to the logits, all three scaled by ``1/sqrt(3D)`` (eq. 4).
+
+    ``A_ij = q_i . k_j + q_i . (W_{k,r} P_d(i,j)) + k_j . (W_{q,r} P_d(j,i))``, ``d(i,j) = clamp(i - j + k, 0, 2k - 1)``
+    (eq. 3). The table P is shared by the layers of a stack, the projections are each layer's own or, with
+    ``share_projections``, those of the content. Only the rows of distances that occur are projected; in a step of
+    incremental decoding, where the authors' gather for position-to-content has no square to work on, each key meets its
+    own row. There is no layer normalisation of P and no dropout on it (options of the authors' code), and the enhanced
+    mask decoder belongs to their pretraining.
+    """
+
+    Options = DebertaOptions
+    prefix = "deberta"
+
+    def __init__(self, stack: Stack, options: DebertaOptions) -> None:
+        super().__init__(stack, options)
+        if options.span < 1:
+            raise ValueError(f"--deberta-span must be at least 1, not {options.span}")
+        self.table = nn.Parameter(torch.empty(2 * options.span, stack.embed_dim))
+        nn.init.normal_(self.table, std=INITIAL_STD)
+
+    def build_layer(self, attention: nn.Module) -> nn.Module:
+        if self.options.share_projections:
+            return ContentProjections(attention)
+        return PositionProjections(self.stack.embed_dim)
+
+    def logit_scale(self, head_dim: int) -> float:
+        return (3 * head_dim) ** -0.5
+
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        rows, row = distance_rows(query, key)  # of j - i
+        span = self.options.span
+        return {
+            "row": row,
+            "relative_keys": F.embedding((-rows + span).clamp(0, 2 * span - 1), self.table),  # (R, C): d(i, j)
+            "relative_queries": F.embedding((rows + span).clamp(0, 2 * span - 1), self.table),  # (R, C): d(j, i)
+        }
+
+    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
+        row, heads = context["row"], (self.stack.num_heads, -1)
+        relative_k = layer.k_proj(context["relative_keys"]).unflatten(-1, heads).transpose(0, 1)  # (R, C) -> (H, R, D)
+        relative_q = layer.q_proj(context["relative_queries"]).unflatten(-1, heads).transpose(0, 1)
+        content_to_position = (q @ relative_k.transpose(-2, -1)).gather(-1, row.expand(*q.shape[:3], -1))
+        if q.size(2) == 1:  # one row for each key: R = S
+            position_to_content = (k * relative_q).sum(-1)[:, :, None]  # (B, H, 1, S)
+        else:
+            products = k @ relative_q.transpose(-2, -1)  # (B, H, S, R)
+            position_to_content = products.gather(-1, row.mT.expand(*k.shape[:3], -1)).transpose(-2, -1)
+        return (content_to_position + position_to_content) * self.logit_scale(q.size(-1))
+
+
+class ContentProjections(nn.Module):
+    """Stands in for :class:`PositionProjections`: the projections of a layer's attention, not registered again."""
+
+    def __init__(self, attention: Any) -> None:
+        super().__init__()
+        self._attention = [attention]
+
+    def k_proj(self, x: Tensor) -> Tensor:
+        return self._attention[0].k_proj(x)
+
+    def q_proj(self, x: Tensor) -> Tensor:
+        return self._attention[0].q_proj(x)

@@ -1,0 +1,56 @@
+"""What encodings of relative positions share: distances, all of them in one row, and T5's buckets."""
+
+import math
+from typing import Tuple
+
+import torch
+from torch import Tensor
+
+from .base import Steps
+
+
+def distances(query: Steps, key: Steps) -> Tensor:
+    """``j - i`` in tokens, negative for keys before the query: ``(B or 1, T, S)``."""
+    return key.positions[:, None, :] - query.positions[:, :, None]
+
+
+def distance_rows(query: Steps, key: Steps) -> Tuple[Tensor, Tensor]:
+    """All values of ``j - i`` in ascending order ``(R,)``, and each pair's place among them ``(1, 1, T, S)``.
+
+    For shift-invariant encodings, whose positions are one row of consecutive numbers: ``R = T + S - 1``.
+    """
+    distance = distances(query, key)  # (1, T, S)
+    lowest = distance[0, -1, 0]
+    rows = lowest + torch.arange(sum(distance.shape[1:]) - 1, device=distance.device)
+    return rows, (distance - lowest)[:, None]
+
+
+def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance: int) -> Tensor:
+    """The bucket of each distance ``j - i`` (Raffel et al. 2020, section 2.1), in ``[0, buckets)``.
+
+    Half of the buckets are for later keys if ``bidirectional``; else later keys share bucket 0 with the query itself.
+    Of those for one direction, half hold one distance each and the others grow logarithmically up to
+    ``max_distance`` tokens; the last one holds all beyond.
+    """
+    offset = torch.zeros_like(distance)
+    if bidirectional:
+        buckets //= 2
+        offset = (distance > 0) * buckets
+        distance = distance.abs()
+    else:
+        distance = (-distance).clamp(min=0)
+    exact = buckets // 2
+    # as in Mesh TensorFlow: fp32 and truncation
+    growth = (distance.clamp(min=1).float() / exact).log() / math.log(max_distance / exact) * (buckets - exact)
+    logarithmic = (exact + growth.long()).clamp(max=buckets - 1)
+    return offset + torch.where(distance < exact, distance, logarithmic)
+
+
+def check_buckets(prefix: str, buckets: int, max_distance: int) -> None:
+    """Raises ValueError if T5's buckets cannot be made."""
+    if buckets < 4 or buckets % 4:
+        raise ValueError(f"--{prefix}-buckets must be a multiple of 4, at least 4, not {buckets}")
+    if max_distance <= buckets // 2:
+        raise ValueError(
+            f"--{prefix}-max-distance must be above {buckets // 2}, half of --{prefix}-buckets, not {max_distance}"
+        )

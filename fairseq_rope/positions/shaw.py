@@ -1,0 +1,75 @@
+"""Relative position representations (Shaw, Uszkoreit, Vaswani, NAACL 2018, arXiv 1803.02155; RoFormer eq. 32)."""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Optional
+
+import torch
+from torch import Tensor, nn
+
+from .base import PositionEncoding, Stack, Steps
+from .relative import distances
+
+
+@dataclass(frozen=True)
+class ShawOptions:
+    clip: int = field(default=16, metadata={"help": "distance in tokens beyond which all are alike (k in the paper)"})
+    no_values: bool = field(default=False, metadata={"help": "relative keys only, no relative values"})
+    per_head: bool = field(
+        default=False, metadata={"help": "tables for each head, instead of shared by a layer's heads"}
+    )
+
+
+class RelativeTables(nn.Module):
+    """One layer's rows ``a^K`` and ``a^V`` of distances -clip..clip, ``(1 or H, 2 clip + 1, D)``.
+
+    Drawn from Glorot's uniform distribution, as the variables of tensor2tensor's Transformer are.
+    """
+
+    def __init__(self, heads: int, rows: int, head_dim: int, with_values: bool) -> None:
+        super().__init__()
+        self.keys = nn.Parameter(torch.empty(heads, rows, head_dim))
+        self.values = nn.Parameter(torch.empty(heads, rows, head_dim)) if with_values else None
+        bound = (6 / (rows + head_dim)) ** 0.5
+        for table in self.parameters():
+            nn.init.uniform_(table, -bound, bound)
+
+
+class RelativeEncoding(PositionEncoding):
+    """Adds a vector of the clipped distance to each key and each value (eqs. 3 and 4).
+
+    ``e_ij = q_i . (k_j + a^K_clip(j-i)) / sqrt(D)`` and ``z_i = sum_j alpha_ij (v_j + a^V_clip(j-i))``. Each layer
+    has tables of its own, shared by its heads as in tensor2tensor, or one for each head as the paper's base model
+    states. The products with the ``2 clip + 1`` rows are taken first and then distributed over the distances, so that
+    nothing of size ``T x S x D`` exists (section 3.3 of the paper goes half of that way).
+    """
+
+    Options = ShawOptions
+    prefix = "shaw"
+
+    def __init__(self, stack: Stack, options: ShawOptions) -> None:
+        super().__init__(stack, options)
+        if options.clip < 1:
+            raise ValueError(f"--shaw-clip must be at least 1, not {options.clip}")
+
+    @property
+    def needs_weights(self) -> bool:
+        return not self.options.no_values
+
+    def build_layer(self, attention: nn.Module) -> RelativeTables:
+        heads = self.stack.num_heads if self.options.per_head else 1
+        return RelativeTables(heads, 2 * self.options.clip + 1, self.stack.head_dim, not self.options.no_values)
+
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        clip = self.options.clip
+        return {"row": (distances(query, key).clamp(-clip, clip) + clip)[:, None]}  # (1, 1, T, S)
+
+    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
+        products = (q * self.logit_scale(q.size(-1))) @ layer.keys.transpose(-2, -1)  # (B, H, T, 2 clip + 1)
+        return products.gather(-1, context["row"].expand(*q.shape[:3], -1))
+
+    def value_bias(self, weights: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
+        if layer.values is None:
+            return None
+        by_row = weights.new_zeros(*weights.shape[:3], layer.values.size(1))  # (B, H, T, 2 clip + 1)
+        by_row = by_row.scatter_add(-1, context["row"].expand_as(weights), weights)
+        return by_row @ layer.values

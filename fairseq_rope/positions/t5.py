@@ -1,0 +1,43 @@
+"""T5's relative bias (Raffel et al., JMLR 2020, section 2.1, arXiv 1910.10683; RoFormer eq. 35)."""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import PositionEncoding, Stack, Steps
+from .relative import check_buckets, distances, t5_buckets
+
+
+@dataclass(frozen=True)
+class T5Options:
+    buckets: int = field(default=32, metadata={"help": "number of buckets for distances, both directions together"})
+    max_distance: int = field(default=128, metadata={"help": "distance in tokens from which on all share a bucket"})
+
+
+class BucketedBiasEncoding(PositionEncoding):
+    """Adds a learned number ``b`` per head and bucket of ``j - i`` to the scaled logits; layers share the table.
+
+    In the encoder half of the buckets are for later keys; in the decoder all are for earlier ones. T5 itself leaves
+    the content term unscaled and makes up for it in its initialisation; here ``1/sqrt(D)`` stays, as in every other
+    architecture. The table is drawn from N(0, 1/C), as in the Hugging Face port of T5.
+    """
+
+    Options = T5Options
+    prefix = "t5"
+
+    def __init__(self, stack: Stack, options: T5Options) -> None:
+        super().__init__(stack, options)
+        check_buckets(self.prefix, options.buckets, options.max_distance)
+        self.table = nn.Parameter(torch.empty(options.buckets, stack.num_heads))
+        nn.init.normal_(self.table, std=stack.embed_dim**-0.5)
+
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        options = self.options
+        buckets = t5_buckets(distances(query, key), not self.stack.causal, options.buckets, options.max_distance)
+        return {"bias": F.embedding(buckets, self.table).permute(0, 3, 1, 2)}  # (1, T, S, H) -> (1, H, T, S)
+
+    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
+        return context["bias"]

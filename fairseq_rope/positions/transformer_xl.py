@@ -1,0 +1,49 @@
+"""Transformer-XL's relative positions (Dai et al., ACL 2019, section 3.3, arXiv 1901.02860; RoFormer eq. 34)."""
+
+from typing import Any, Dict
+
+import torch
+from torch import Tensor, nn
+
+from .base import PositionEncoding, Stack, Steps
+from .relative import distance_rows
+
+INITIAL_STD = 0.02  # of all parameters, in the authors' code
+
+
+class TransformerXLEncoding(PositionEncoding):
+    """Logits ``[(q_i + u) . k_j + (q_i + v) . (W_R r_{i-j})] / sqrt(D)``: the paper's terms (a) to (d).
+
+    ``r`` are sinusoids of ``i - j`` with channels ``[sin | cos]``, ``W_R`` without bias is each layer's own, ``u`` and
+    ``v`` ``(H, D)`` are shared by the layers. In the encoder ``i - j`` takes both signs; there is no memory of an
+    earlier segment, and no dropout on ``r`` (the authors' code has both).
+    """
+
+    def __init__(self, stack: Stack, options: Any) -> None:
+        super().__init__(stack, options)
+        if stack.embed_dim % 2:
+            raise ValueError(f"sinusoids need an even --{stack.side}-embed-dim, not {stack.embed_dim}")
+        self.u = nn.Parameter(torch.empty(stack.num_heads, stack.head_dim))
+        self.v = nn.Parameter(torch.empty(stack.num_heads, stack.head_dim))
+        for vector in (self.u, self.v):
+            nn.init.normal_(vector, std=INITIAL_STD)
+
+    def build_layer(self, attention: nn.Module) -> nn.Module:
+        """``W_R``"""
+        projection = nn.Linear(self.stack.embed_dim, self.stack.embed_dim, bias=False)
+        nn.init.normal_(projection.weight, std=INITIAL_STD)
+        return projection
+
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        rows, row = distance_rows(query, key)
+        half = torch.arange(0, self.stack.embed_dim, 2, dtype=torch.double, device=rows.device)
+        angles = -rows[:, None] * 10000 ** (-half / self.stack.embed_dim)  # of i - j: (R, C/2)
+        sinusoids = torch.cat([angles.sin(), angles.cos()], dim=-1).type_as(self.u)
+        return {"sinusoids": sinusoids, "row": row, "u": self.u, "v": self.v}
+
+    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
+        relative = layer(context["sinusoids"]).unflatten(-1, context["u"].shape)  # (R, C) -> (R, H, D)
+        products = (q + context["v"][:, None]) @ relative.permute(1, 2, 0)  # (B, H, T, R), terms (b) and (d)
+        by_position = products.gather(-1, context["row"].expand(*q.shape[:3], -1))
+        by_content = context["u"][:, None] @ k.transpose(-2, -1)  # (B, H, 1, S), term (c)
+        return (by_position + by_content) * self.logit_scale(q.size(-1))

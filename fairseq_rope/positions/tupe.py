@@ -1,0 +1,124 @@
+"""TUPE: untied positional encoding (Ke, He, Liu, ICLR 2021, arXiv 2006.15595)."""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import PositionEncoding, Stack, Steps
+from .relative import check_buckets, distances, t5_buckets
+
+INITIAL_STD = 0.02  # of all parameters, in the authors' code
+THETA_ROWS = 2  # rows of the table before those of the positions
+
+
+@dataclass(frozen=True)
+class TupeAOptions:
+    no_reset: bool = field(
+        default=False, metadata={"help": "treat </s> like any other token, instead of untying it from its position"}
+    )
+
+
+@dataclass(frozen=True)
+class TupeROptions(TupeAOptions):
+    buckets: int = field(default=32, metadata={"help": "number of buckets for distances, both directions together"})
+    max_distance: int = field(default=128, metadata={"help": "distance in tokens from which on all share a bucket"})
+
+
+class UntiedAbsoluteEncoding(PositionEncoding):
+    """TUPE-A: the correlation of two positions has projections of its own and meets that of the content in the logits.
+
+    ``(x_i W_Q)(x_j W_K)^T / sqrt(2D) + reset[(p_i U_Q)(p_j U_K)^T / sqrt(2D)]`` (eqs. 7 and 10); nothing is added to
+    the embeddings. ``p`` is the layer norm of a learned table. Table, norm, ``U_Q`` and ``U_K`` (with a bias, as in the
+    authors' code) are shared by the layers of a stack, and the second term is computed once per forward pass.
+
+    Reset (eq. 9): a row whose query is the special symbol is ``theta_1``, a column whose key is it ``theta_2``; where
+    both are, ``theta_1``. Each head's two numbers are ``(t U_Q)(t U_K)^T / sqrt(2D)`` of two further rows ``t`` of the
+    table, as in the authors' code. In translation the special symbol is ``</s>``, found by its token: it ends a source
+    and begins a target, wherever padding puts it. Encoder and decoder have tables of their own.
+    """
+
+    Options = TupeAOptions
+    prefix = "tupe"
+    family = "tupe_a"
+    shift_invariant = False
+
+    def __init__(self, stack: Stack, options: Any) -> None:
+        super().__init__(stack, options)
+        self.table = nn.Parameter(torch.empty(THETA_ROWS + stack.max_positions, stack.embed_dim))
+        self.norm = nn.LayerNorm(stack.embed_dim)
+        self.q_proj = nn.Linear(stack.embed_dim, stack.embed_dim)
+        self.k_proj = nn.Linear(stack.embed_dim, stack.embed_dim)
+        for weight in (self.table, self.q_proj.weight, self.k_proj.weight):
+            nn.init.normal_(weight, std=INITIAL_STD)
+        for projection in (self.q_proj, self.k_proj):
+            nn.init.zeros_(projection.bias)
+
+    def logit_scale(self, head_dim: int) -> float:
+        return (2 * head_dim) ** -0.5
+
+    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+        self.check_table(self.stack.max_positions, key.positions)
+        alike = (key.positions == key.positions[:1]).all() & (key.special == key.special[:1]).all()
+        same, last = torch.stack([alike.long(), key.positions.max()]).tolist()
+        if same:
+            query, key = (Steps(*(x[:1] for x in steps)) for steps in (query, key))  # one matrix for all sentences
+        return {"bias": self._bias(query, key, last + 1)}
+
+    def _bias(self, query: Steps, key: Steps, length: int) -> Tensor:
+        """What is added to the logits: ``(B or 1, H, T, S)``; all positions are below ``length``."""
+        bias = self._correlation(query.positions, key.positions, length)
+        if self.options.no_reset:
+            return bias
+        rows = self.norm(self.table[:THETA_ROWS])  # (2, C)
+        q, k = self._heads(self.q_proj(rows)), self._heads(self.k_proj(rows))  # (H, 2, D)
+        theta_1, theta_2 = ((q * k).sum(-1) * self.logit_scale(self.stack.head_dim))[..., None, None].unbind(1)
+        bias = torch.where(key.special[:, None, None, :], theta_2, bias)
+        return torch.where(query.special[:, None, :, None], theta_1, bias)
+
+    def _correlation(self, query_positions: Tensor, key_positions: Tensor, length: int) -> Tensor:
+        """``(p_i U_Q)(p_j U_K)^T / sqrt(2D)``: ``(B or 1, H, T, S)``."""
+        scale = self.logit_scale(self.stack.head_dim)
+        p = self.norm(self.table[THETA_ROWS : THETA_ROWS + length])  # (length, C)
+        if query_positions.size(1) > 1:
+            q, k = self.q_proj(p), self.k_proj(p)  # projected once, then dealt out to the sentences
+            q = self._heads(F.embedding(query_positions, q)) * scale
+            return q @ self._heads(F.embedding(key_positions, k)).transpose(-2, -1)
+        # one step: by associativity no key is projected, (q U_K^T) p^T in place of q (p U_K)^T
+        q = self._heads(self.q_proj(F.embedding(query_positions, p))) * scale  # (B, H, 1, D)
+        weight, bias = self._heads(self.k_proj.weight.t()), self._heads(self.k_proj.bias[None])  # (H, C, D), (H, 1, D)
+        p = F.embedding(key_positions, p)[:, None]  # (B, 1, S, C)
+        return (q @ weight.transpose(-2, -1)) @ p.transpose(-2, -1) + q @ bias.transpose(-2, -1)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.stack.num_heads, -1)).transpose(-3, -2)  # (..., T, C) -> (..., H, T, D)
+
+    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
+        return context["bias"]
+
+
+class UntiedRelativeEncoding(UntiedAbsoluteEncoding):
+    """TUPE-R: TUPE-A plus T5's bias per bucket of ``j - i``, unscaled and inside the reset (eqs. 8 and 10).
+
+    As in the authors' code the two parts are reset separately: the special symbol's row and column have two numbers of
+    their own in the table of the buckets. In the decoder all buckets are for earlier keys.
+    """
+
+    Options = TupeROptions
+    family = "tupe_r"
+
+    def __init__(self, stack: Stack, options: TupeROptions) -> None:
+        super().__init__(stack, options)
+        check_buckets(self.prefix, options.buckets, options.max_distance)
+        self.relative = nn.Parameter(torch.empty(options.buckets + 2, stack.num_heads))
+        nn.init.normal_(self.relative, std=INITIAL_STD)
+
+    def _bias(self, query: Steps, key: Steps, length: int) -> Tensor:
+        options = self.options
+        row = t5_buckets(distances(query, key), not self.stack.causal, options.buckets, options.max_distance)
+        if not options.no_reset:
+            row = row.masked_fill(key.special[:, None, :], options.buckets)
+            row = row.masked_fill(query.special[:, :, None], options.buckets + 1)
+        return super()._bias(query, key, length) + F.embedding(row, self.relative).permute(0, 3, 1, 2)  # (B, H, T, S)
