@@ -118,6 +118,80 @@ def test_a_relative_user_dir_works_from_the_root_of_the_clone(data, tmp_path):
     run("fairseq-train", data / "bin", "--user-dir", "fairseq_rope", *command)
 
 
+TOY = '''
+"""A toy: nearer keys are more alike, by a learned slope per layer."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from .base import PositionEncoding
+from .relative import distances
+
+
+@dataclass(frozen=True)
+class ToyOptions:
+    slope: float = field(default=0.5, metadata={"help": "initial slope per token"})
+
+
+class Slope(nn.Module):
+    def __init__(self, slope):
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor([slope]))
+
+
+class ToyEncoding(PositionEncoding):
+    Options = ToyOptions
+    prefix = "toy"
+
+    def build_layer(self, attention):
+        return Slope(self.options.slope)
+
+    def prepare(self, query, key):
+        return {"distance": distances(query, key)[:, None]}
+
+    def logit_bias(self, q, k, layer, **context):
+        return layer.slope * context["distance"]
+'''
+
+
+def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, tmp_path):
+    """Flags, architectures of every size and the contract tests follow; it trains through fairseq-train."""
+    for name in ("fairseq_rope", "tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "fairseq_rope/positions/toy.py").write_text(TOY)
+    for file, before, line in (
+        ("fairseq_rope/positions/__init__.py", "from .tupe", "from .toy import ToyEncoding\n"),
+        ("fairseq_rope/positions/__init__.py", '    "none"', '    "toy": ToyEncoding,\n'),
+        (
+            "tests/positions/test_paper_cases.py",
+            '    "none"',
+            '    "toy": Case(lambda at, i, j: _plain(at, i, j) + at.layer.slope[0] * (j - i)),\n',
+        ),
+    ):
+        text = (tmp_path / file).read_text()
+        assert text.count(f"\n{before}") == 1
+        (tmp_path / file).write_text(text.replace(f"\n{before}", f"\n{line}{before}"))
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path)}
+
+    def run_there(*command):
+        command = [str(c) for c in command]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    tests = run_there(sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/positions", "-k", "toy")
+    for name in ("full_pass_equals_step_by_step", "every_parameter_gets_a_gradient", "equals_the_papers_equation"):
+        assert any(name in line and "PASSED" in line for line in tests.splitlines()), name
+    for size in ("tiny", "big"):
+        assert f"transformer_toy_{size} " in run_there(sys.executable, "-m", "fairseq_rope")
+    train = ["--user-dir", tmp_path / "fairseq_rope", "--arch", "transformer_toy_tiny", "--toy-slope", 0.25, *TRAIN]
+    run_there("fairseq-train", data / "bin", *train, "--max-update", 1, "--save-dir", tmp_path / "run")
+    trained = parameters(tmp_path / "run/checkpoint_last.pt")["encoder.layers.0.self_attn.position.slope"]
+    assert trained.item() != 0.25 and abs(trained.item() - 0.25) < 0.02
+
+
 def test_an_absolute_user_dir_works_from_another_folder(data, tmp_path):
     command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 1, "--save-dir", tmp_path / "run"]
     options = ["--rope-layout", "half", "--rope-dim", 4, "--rope-base", 500, "--decoder-position", "sinusoidal"]
@@ -263,6 +337,14 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
     odd = ["--arch", "roformer_tiny", "--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
     one_line(run(*train, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")
     one_line(run(*train, "--arch", "roformer_tiny", "--", "--rope-bass", 3, fails=True), "--rope-bass")
+    for wrong, message in (
+        (["--encoder-position", "rotten"], "invalid choice: 'rotten' (choose from"),
+        (["--encoder-position", "rotten"], "tupe_a"),
+        (["--shaw-clip", 0, "--decoder-position", "shaw"], "--shaw-clip must be at least 1, not 0"),
+        (["--t5-buckets", 8], "--t5-buckets belongs to the encoding t5, which neither side uses"),
+        (["--decoder-position", "linear", "--attention-dropout", 0.1], "leave --attention-dropout at 0"),
+    ):
+        one_line(run(*train, "--arch", "roformer_tiny", "--", *wrong, fails=True), message)
     missing = ["--data", tmp_path / "nowhere", "--out", tmp_path / "x", "--arch", "roformer_tiny"]
     one_line(run("scripts/train.sh", *missing, fails=True), "has no prepared data")
     one_line(

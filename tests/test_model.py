@@ -10,8 +10,8 @@ import torch
 import fairseq_rope
 from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES
 from fairseq_rope.layers import FAST_PATH_COPIES
-from fairseq_rope.positions import POSITIONS
-from tests.helpers import FP32, build, build_with, decoder_input, pad, sentences
+from fairseq_rope.positions import POSITIONS, PositionEncoding
+from tests.helpers import FP32, build, build_with, decoder_input, pad, sentences, stack
 
 
 def without_stock_extras(state):
@@ -59,6 +59,15 @@ def test_two_architectures_of_one_size_differ_in_the_position_term_alone():
         assert {name for name in state if ".position." not in name} == set(common)
 
 
+def test_an_encoding_for_decoders_is_refused_in_an_encoder():
+    class Causal(PositionEncoding):
+        causal_only = True
+
+    Causal(stack(causal=True), None)
+    with pytest.raises(ValueError, match="Causal is defined for keys before the query only: choose it for the decoder"):
+        Causal(stack(causal=False), None)
+
+
 @pytest.mark.parametrize(
     "options,message",
     [
@@ -76,22 +85,6 @@ def test_two_architectures_of_one_size_differ_in_the_position_term_alone():
 def test_what_is_not_supported_is_refused_by_name(options, message):
     with pytest.raises(ValueError, match=message):
         build("roformer_tiny", **options)
-
-
-def test_left_padding_does_not_disturb_generation():
-    from fairseq.sequence_generator import SequenceGenerator
-
-    from tests.helpers import task
-
-    model = build_with("learned")
-    generator = SequenceGenerator([model], task().target_dictionary, beam_size=4, max_len_b=12)
-    short, long = sentences(1, 4), sentences(1, 9, seed=3)
-
-    def best(source):
-        hypotheses = generator.generate([model], {"net_input": {"src_tokens": source, "src_lengths": None}})
-        return [h[0]["tokens"].tolist() for h in hypotheses]
-
-    assert best(torch.cat([pad(short, left=5), long])) == best(short) + best(long)
 
 
 def test_the_module_prints_the_user_dir_and_the_parameter_counts():

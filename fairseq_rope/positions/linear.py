@@ -17,6 +17,7 @@ from .rope import RotaryEncoding, RotaryOptions
 
 FEATURE_MAPS = ("elu", "favor")
 SMALLEST_DENOMINATOR = 1e-6
+SMALLEST_FEATURE = 1e-6  # added to random features, as in the TensorFlow code of Performer's authors
 CHUNK = 64
 """Queries that are compared with each other directly in causal attention; earlier keys enter as a sum."""
 
@@ -46,7 +47,7 @@ class RandomFeatures(nn.Module):
 
     def __init__(self, features: int, head_dim: int) -> None:
         super().__init__()
-        blocks = [torch.linalg.qr(torch.randn(head_dim, head_dim))[0].t() for _ in range(-(-features // head_dim))]
+        blocks = [_random_rotation(head_dim) for _ in range(-(-features // head_dim))]
         lengths = torch.randn(features, head_dim).norm(dim=1, keepdim=True)
         self.rows = nn.Parameter(torch.cat(blocks)[:features] * lengths, requires_grad=False)
 
@@ -55,7 +56,13 @@ class RandomFeatures(nn.Module):
         exponents = x @ self.rows.float().t() - x.square().sum(-1, keepdim=True) / 2  # (B, H, T, M)
         if is_query:
             exponents = exponents - exponents.detach().amax(-1, keepdim=True)
-        return (exponents.exp() + 1e-4) * len(self.rows) ** -0.5
+        return (exponents.exp() + SMALLEST_FEATURE) * len(self.rows) ** -0.5
+
+
+def _random_rotation(dim: int) -> Tensor:
+    """An orthogonal matrix drawn uniformly: QR fixes the signs of Q, and those of R's diagonal undo that."""
+    q, r = torch.linalg.qr(torch.randn(dim, dim))
+    return (q * r.diagonal().sign()).t()
 
 
 class PositiveUnits(nn.Module):

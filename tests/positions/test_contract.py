@@ -4,9 +4,11 @@ import io
 
 import pytest
 import torch
+from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_rope.positions import POSITIONS
-from tests.helpers import ENCODINGS, EOS, FP32, build_felt, build_with, decoder_input, pad, sentences
+from fairseq_rope.tools.average import average_checkpoints
+from tests.helpers import ENCODINGS, EOS, FP32, PAD, build_felt, build_with, decoder_input, pad, sentences, task
 
 pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
 
@@ -131,6 +133,39 @@ def test_the_state_dict_holds_parameters_and_no_derived_table(encoding):
     model = build_felt(encoding)
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     assert set(model.state_dict()) - parameters == {"encoder.version", "decoder.version"}
+
+
+def test_an_averaged_checkpoint_loads_and_computes_with_the_mean(encoding, tmp_path):
+    models, config = [build_felt(encoding, seed=seed) for seed in (1, 2)], {"cfg": {}}
+    for i, model in enumerate(models):
+        torch.save({"model": model.state_dict(), **config}, tmp_path / f"{i}.pt")
+    average = build_felt(encoding, seed=3)
+    average.load_state_dict(average_checkpoints([tmp_path / "0.pt", tmp_path / "1.pt"])["model"])
+    for name, parameter in average.named_parameters():
+        mean = sum(dict(model.named_parameters())[name] for model in models) / 2
+        torch.testing.assert_close(parameter, mean, msg=name)
+    assert logits(average, sentences(2, 7), decoder_input(sentences(2, 5)))[0].isfinite().all()
+
+
+def test_beam_search_is_not_disturbed_by_padding_on_the_left(encoding):
+    model = build_felt(encoding)
+    generator = SequenceGenerator([model], task().target_dictionary, beam_size=4, max_len_b=12)
+    short, long = sentences(1, 4), sentences(1, 9, seed=3)
+
+    def best(source):
+        net_input = {"src_tokens": source, "src_lengths": source.ne(PAD).sum(dim=1)}
+        hypotheses = generator.generate([model], {"net_input": net_input})
+        return [h[0]["tokens"].tolist() for h in hypotheses]
+
+    assert best(torch.cat([pad(short, left=5), long])) == best(short) + best(long)
+
+
+@pytest.mark.parametrize("other", ENCODINGS)
+def test_it_combines_with_every_other_encoding_in_the_decoder(encoding, other):
+    model = build_felt(encoding, decoder_position=other)
+    source, target = pad(sentences(2, 5), left=1), decoder_input(sentences(2, 6, seed=2))
+    steps, _ = decode_step_by_step(model, source, target)
+    torch.testing.assert_close(steps, logits(model, source, target), **FP32)
 
 
 def test_no_attention_weights_unless_asked_for(encoding):

@@ -184,7 +184,7 @@ def _linear(at, i, keys):
             return torch.where(x > 0, x + 1, x.exp())
         x, rows = x / D**0.25, at.layer.rows
         exponents = rows @ x - x @ x / 2
-        return ((exponents - (exponents.max() if is_query else 0)).exp() + 1e-4) / math.sqrt(len(rows))
+        return ((exponents - (exponents.max() if is_query else 0)).exp() + 1e-6) / math.sqrt(len(rows))
 
     numerator, denominator = torch.zeros(D), torch.zeros(())
     for j in keys:

@@ -1,0 +1,125 @@
+"""Relative positions: buckets, slopes, clipping, memory, and the options that are refused."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from fairseq_rope.attention import PositionalMultiheadAttention
+from fairseq_rope.positions import POSITIONS
+from fairseq_rope.positions.alibi import slopes
+from fairseq_rope.positions.relative import distance_rows, distances, t5_buckets
+from tests.helpers import build_with, decoder_input, randomised, sentences, stack, steps
+
+
+class LargestTensor(TorchDispatchMode):
+    """Records the number of elements of the largest tensor that any operation makes."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        memory = [x.untyped_storage().nbytes() // x.element_size() for x in tree_leaves(out) if torch.is_tensor(x)]
+        self.numel = max([self.numel, *memory])
+        return out
+
+
+def largest_tensor(attention, length, batch=1, **kwargs):
+    """Elements of the largest tensor of a forward and backward pass of ``attention`` over ``length`` steps."""
+    q, k, v = torch.randn(3, batch, attention.num_heads, length, attention.head_dim).requires_grad_().unbind()
+    with LargestTensor() as mode:
+        context = attention.encoding.prepare(steps(range(length)), steps(range(length)))
+        arguments = dict(key_padding_mask=None, incremental_state=None, attn_mask=None, need_weights=False)
+        out, _ = attention.attend(q, k, v, context=context, **{**arguments, **kwargs})
+        out.sum().backward()
+    return mode.numel
+
+
+@pytest.mark.parametrize("per_head", [False, True])
+def test_shaws_attention_makes_no_tensor_of_queries_times_keys_times_channels(per_head):
+    encoding = POSITIONS["shaw"](stack(), POSITIONS["shaw"].Options(per_head=per_head))
+    attention = PositionalMultiheadAttention(32, 4, encoding=encoding)
+    batch, length = 3, 70
+    pairs = batch * 4 * length * length
+    assert largest_tensor(attention, length, batch, causal=False) <= pairs  # not even T x S x D, which is less
+
+
+def test_shaw_without_values_takes_the_fast_kernel():
+    for no_values in (False, True):
+        encoding = POSITIONS["shaw"](stack(), POSITIONS["shaw"].Options(no_values=no_values))
+        assert encoding.needs_weights != no_values
+
+
+@pytest.mark.parametrize("encoding", ["shaw", "deberta"])
+def test_beyond_the_clipping_distance_all_are_alike(encoding):
+    option = {"shaw": "clip", "deberta": "span"}[encoding]
+    cls = POSITIONS[encoding]
+    encoding = randomised(cls(stack(), cls.Options(**{option: 3})))
+    layer = randomised(encoding.build_layer(None))
+    q, k = torch.randn(1, 4, 1, 8).expand(1, 4, 12, 8), torch.randn(1, 4, 1, 8).expand(1, 4, 12, 8)
+    bias = encoding.logit_bias(q, k, layer, **encoding.prepare(steps(range(12)), steps(range(12))))[0]
+    for distance in (3, 4, 11):
+        assert torch.allclose(bias.diagonal(distance, 1, 2), bias[:, 0, 3, None], atol=1e-5)
+        assert torch.allclose(bias.diagonal(-distance, 1, 2), bias[:, 3, 0, None], atol=1e-5)
+    assert (bias[:, 0, 3] - bias[:, 0, 2]).abs().min() > 1e-4
+
+
+def test_distance_rows_hold_every_distance_once():
+    for query, key in ((range(5), range(5)), ((7,), range(8)), (range(3, 6), range(6))):
+        rows, row = distance_rows(steps(query), steps(key))
+        assert torch.equal(rows[row[:, 0]], distances(steps(query), steps(key)))
+        assert rows.diff().eq(1).all() and len(rows) == len(query) + len(key) - 1
+
+
+def test_buckets_as_in_the_paper():
+    """32 buckets, 128 tokens: 8 exact ones per direction, then logarithmic; unidirectional, 16 exact ones."""
+    distance = torch.arange(-200, 201)
+    both, past = t5_buckets(distance, True, 32, 128), t5_buckets(distance, False, 32, 128)
+    earlier, later, causal = both[:200].flip(0), both[201:], past[:200].flip(0)  # distances 1 to 200
+    assert both[200] == past[200] == 0 and (past[201:] == 0).all() and torch.equal(later, earlier + 16)
+    assert earlier[:7].tolist() == list(range(1, 8)) and causal[:15].tolist() == list(range(1, 16))
+    # the last bucket begins at 8 * 16^(7/8) = 90.5 and 16 * 8^(15/16) = 112.4 tokens
+    assert earlier[89:91].tolist() == [14, 15] and causal[111:113].tolist() == [30, 31]
+    assert all(x.diff().min() >= 0 and x.unique().numel() == x.max() for x in (earlier, causal))
+
+
+def test_slopes_as_published():
+    assert slopes(8) == [2**-n for n in range(1, 9)]
+    assert slopes(16) == pytest.approx([2 ** (-n / 2) for n in range(1, 17)])
+    # 12 heads: those of 8, then every other one of 16
+    assert slopes(12) == pytest.approx([*(2**-n for n in range(1, 9)), *(2 ** (-n / 2) for n in (1, 3, 5, 7))])
+
+
+def test_splitting_directions_shows_each_half_of_the_heads_one_side():
+    encoding = POSITIONS["alibi"](stack(), POSITIONS["alibi"].Options(split_directions=True))
+    seen = encoding.prepare(steps(range(5)), steps(range(5)))["bias"][0].isfinite()
+    assert torch.equal(seen[:2], torch.ones(2, 5, 5).tril().bool())
+    assert torch.equal(seen[2:], torch.ones(2, 5, 5).triu().bool())
+    model = build_with("alibi", alibi_split_directions=True)
+    assert model(sentences(2, 6), None, decoder_input(sentences(2, 5)))[0].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "encoding,options,message",
+    [
+        ("shaw", dict(shaw_clip=0), "--shaw-clip must be at least 1, not 0"),
+        ("t5", dict(t5_buckets=6), "--t5-buckets must be a multiple of 4, at least 4, not 6"),
+        ("t5", dict(t5_max_distance=16), "--t5-max-distance must be above 16, half of --t5-buckets, not 16"),
+        ("tupe_r", dict(tupe_buckets=0), "--tupe-buckets must be a multiple of 4"),
+        ("tupe_a", dict(tupe_buckets=8), "--tupe-buckets belongs to the encoding tupe_r, which neither side uses"),
+        ("deberta", dict(deberta_span=0), "--deberta-span must be at least 1, not 0"),
+        (
+            "alibi",
+            dict(alibi_split_directions=True, encoder_attention_heads=1),
+            "--alibi-split-directions needs an even number of heads, not 1",
+        ),
+        (
+            "xl",
+            dict(encoder_embed_dim=33, decoder_embed_dim=33, encoder_attention_heads=3, decoder_attention_heads=3),
+            "sinusoids need an even --encoder-embed-dim, not 33",
+        ),
+    ],
+)
+def test_wrong_options_are_refused_by_name(encoding, options, message):
+    with pytest.raises(ValueError, match=message):
+        build_with(encoding, **options)
