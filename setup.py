@@ -28,5 +28,13 @@ setup(
         "subword-nmt>=0.3.8",
         "tqdm",
     ],
-    extras_require={"test": ["pytest", "ruff", "mypy"]},
+    extras_require={
+        "test": ["pytest", "ruff", "mypy"],
+        "plot": ["matplotlib>=3.9"],
+        # independent implementations, which tests/parity compares the encodings with
+        "parity": [
+            'transformers==4.57.6; python_version >= "3.11"',
+            'x-transformers==2.31.10; python_version >= "3.11"',
+        ],
+    },
 )

@@ -37,7 +37,7 @@ class Translator:
     """
 
     def __init__(self, folder: Path, beam: int = 4, lenpen: float = 0.6, max_tokens: int = 4000) -> None:
-        task = _read_task(folder)
+        task = read_task(folder)
         source, target = task["source_lang"], task["target_lang"]
         if not source or not target:
             raise CheckpointError(f"{folder}: the model was trained without --source-lang and --target-lang")
@@ -80,7 +80,7 @@ class Translator:
         return translations
 
 
-def _read_task(folder: Path) -> Dict[str, Any]:
+def read_task(folder: Path) -> Dict[str, Any]:
     task = (load_checkpoint(folder / "checkpoint.pt").get("cfg") or {}).get("task", {})
     return dict(task) if isinstance(task, dict) else vars(task)
 
