@@ -40,9 +40,11 @@ class DisentangledEncoding(PositionEncoding):
     (eq. 3). The table P is shared by the layers of a stack, the projections are each layer's own or, with
     ``share_projections``, those of the content. Only the rows of distances that occur are projected; in a step of
     incremental decoding, where the authors' gather for position-to-content has no square to work on, each key meets its
-    own row. The authors' code, and Hugging Face's after it, looks up ``d(i,j)`` in both terms, unlike the paper that is
-    followed here: their trained tables do not carry over. There is no layer normalisation of P and no dropout on it (options of the authors' code), and the enhanced
-    mask decoder belongs to their pretraining.
+    own row.
+
+    The authors' code, and Hugging Face's after it, looks up ``d(i,j)`` in both terms, unlike the paper that is followed
+    here: their trained tables do not carry over. There is no layer normalisation of P and no dropout on it (options of
+    the authors' code), and the enhanced mask decoder belongs to their pretraining.
     """
 
     Options = DebertaOptions
