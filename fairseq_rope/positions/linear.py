@@ -107,8 +107,22 @@ class LinearAttention(PositionalMultiheadAttention):
             )
         if attn_mask is not None:
             raise ValueError("linear attention takes no mask of pairs: pass causal=True, or nothing")
-        feature_map, dtype = cast(nn.Module, self.position), q.dtype
-        phi_q, phi_k, v = feature_map(q.float(), is_query=True), feature_map(k.float(), is_query=False), v.float()
+        with torch.autocast(q.device.type, enabled=False):
+            out = self._attend(q.float(), k.float(), v.float(), key_padding_mask, incremental_state, causal, context)
+        return out.type_as(q), None
+
+    def _attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        key_padding_mask: Optional[Tensor],
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        causal: bool,
+        context: Dict[str, Tensor],
+    ) -> Tensor:
+        feature_map = cast(nn.Module, self.position)
+        phi_q, phi_k = feature_map(q, is_query=True), feature_map(k, is_query=False)  # (B, H, T, M)
         if key_padding_mask is not None:  # neither in the numerator nor in the denominator
             phi_k = phi_k.masked_fill(key_padding_mask[:, None, :, None].bool(), 0)
         rotated_q, rotated_k = self.encoding.rotate(phi_q, phi_k, **context)
@@ -127,7 +141,7 @@ class LinearAttention(PositionalMultiheadAttention):
                 denominator = denominator + phi_q @ past_keys[..., None]
                 products, keys = products + past_products, keys + past_keys
             self._set_input_buffer(incremental_state, {"products": products, "keys": keys})
-        return (numerator / denominator.clamp(min=SMALLEST_DENOMINATOR)).to(dtype), None
+        return numerator / denominator.clamp(min=SMALLEST_DENOMINATOR)
 
 
 class LinearRotaryEncoding(RotaryEncoding):

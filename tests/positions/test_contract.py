@@ -107,6 +107,18 @@ def test_half_precision_is_close_to_fp32(encoding, dtype, tolerance):
     assert (actual.float() - expected).abs().max() < tolerance * max(1.0, expected.abs().max().item())
 
 
+def test_autocast_is_close_to_fp32_and_trains(encoding):
+    """As ``--amp`` does; tolerance as for bfloat16 above."""
+    model = build_felt(encoding, dropout=0.0).train()
+    source, target = pad(sentences(2, 20), left=1), decoder_input(sentences(2, 20, seed=2))
+    expected = logits(model, source, target)
+    with torch.autocast("cpu", torch.bfloat16):
+        actual = model(source, None, target)[0]
+    actual.float().logsumexp(-1).sum().backward()
+    assert (actual.float() - expected).abs().max() < 0.1 * max(1.0, expected.abs().max().item())
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+
+
 @pytest.mark.parametrize("checkpoint_activations", [False, True])
 def test_every_parameter_gets_a_gradient(encoding, checkpoint_activations):
     model = build_felt(encoding, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
