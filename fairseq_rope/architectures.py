@@ -23,7 +23,11 @@ SIZES: Dict[str, Dict[str, Any]] = {
 }
 """Dimensions of both sides; ``base`` and ``big`` as in Vaswani et al. 2017, table 3."""
 
-FAMILIES: Dict[str, str] = {encoding.family or f"transformer_{name}": name for name, encoding in POSITIONS.items()}
+FAMILIES: Dict[str, str] = {
+    # an inherited family is the base class's own
+    vars(encoding).get("family") or f"transformer_{name}": name
+    for name, encoding in POSITIONS.items()
+}
 """First part of an architecture's name, to the position encoding of both sides."""
 
 ARCHITECTURES: Dict[str, Tuple[str, str]] = {}

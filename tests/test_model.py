@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import fairseq_rope
+from fairseq_rope.__main__ import VOCABULARY, count_parameters
 from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES
 from fairseq_rope.layers import FAST_PATH_COPIES
 from fairseq_rope.positions import POSITIONS, PositionEncoding
@@ -96,3 +97,13 @@ def test_the_module_prints_the_user_dir_and_the_parameter_counts():
     # Vaswani et al. 2017 state 65M for the base model; 37k x 512 + 44.1M in the layers
     assert counts["roformer_base"] == "63,082,496"
     assert counts["transformer_learned_base"] == f"{63_082_496 + 2 * 1024 * 512:,}"
+
+
+def test_the_readme_states_what_each_encoding_adds():
+    rows = [line.split("|")[1:-1] for line in (Path(__file__).parent.parent / "README.md").read_text().splitlines()]
+    table = {cells[0].strip(" `"): [c.strip() for c in cells[1:]] for cells in rows if len(cells) == 6}
+    plain = count_parameters("transformer_none_base", VOCABULARY)
+    for family, name in FAMILIES.items():
+        added, invariant = table[name][:2]
+        assert added == f"{count_parameters(f'{family}_base', VOCABULARY) - plain:,}", name
+        assert invariant == ("yes" if POSITIONS[name].shift_invariant else "no"), name

@@ -91,7 +91,7 @@ class PositionEncoding(nn.Module):
     """What the names of this encoding's flags begin with."""
 
     family: ClassVar[str] = ""
-    """First part of its architectures' names; by default ``transformer_<name in the registry>``."""
+    """First part of its architectures' names, not inherited; by default ``transformer_<name in the registry>``."""
 
     shift_invariant: ClassVar[bool] = True
     """The logits depend on ``j - i`` only, so that padding on the left needs no correction of the positions."""
