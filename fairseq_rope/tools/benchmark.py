@@ -1,4 +1,4 @@
-"""Speed, as ratios: everything that is compared is run in turn, in one process, and the medians are divided.
+"""Speed, as ratios: everything that is compared is run in turn, in one process, and divided round by round.
 
 ::
 
@@ -86,18 +86,14 @@ def attention_pass(encoding: str, length: int, causal: bool) -> Callable[[], Non
 
 
 def train(archs: Sequence[str], sentences: int, length: int, repeats: int) -> Dict[str, Any]:
-    """Times of :func:`training_step`, and their ratios to the first architecture."""
+    """Median times of :func:`training_step`, and their ratios to the first architecture's of the same round."""
     seconds = interleaved({arch: training_step(arch, sentences, length) for arch in archs}, repeats)
-    base = statistics.median(seconds[archs[0]])
-    rows = [
-        {
-            "arch": arch,
-            "seconds": round(statistics.median(times), 3),
-            "spread": round((max(times) - min(times)) / statistics.median(times), 3),
-            "ratio": round(statistics.median(times) / base, 3),
-        }
-        for arch, times in seconds.items()
-    ]
+    rows = []
+    for arch, times in seconds.items():
+        ratios = [a / b for a, b in zip(times, seconds[archs[0]])]
+        low, middle, high = (round(x, 3) for x in statistics.quantiles(ratios, n=4, method="inclusive"))
+        median = round(statistics.median(times), 3)
+        rows.append({"arch": arch, "seconds": median, "ratio": middle, "quartiles": f"{low} to {high}"})
     return {"what": "training step", "sentences": sentences, "length": length, "repeats": repeats, "rows": rows}
 
 
@@ -141,8 +137,8 @@ def main() -> None:
         command.add_argument("--repeats", type=int, default=5, help="measured rounds (default: 5)")
         command.add_argument("--out", type=Path, help="also write the result as JSON")
     args = parser.parse_args()
-    if args.repeats < 1:
-        sys.exit(f"error: --repeats must be at least 1, not {args.repeats}")
+    if args.repeats < 2:
+        sys.exit(f"error: --repeats must be at least 2, not {args.repeats}")
     if args.command == "train":
         for arch in args.archs:
             if arch not in ARCH_MODEL_REGISTRY:
