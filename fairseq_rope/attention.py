@@ -120,7 +120,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
 
         Args:
             q, k, v: ``(B, H, T, D)``, of the new steps.
-            causal: a query sees no later key.
+            causal: a query sees no later key; only without ``incremental_state``, where T = S.
             context: the result of the encoding's ``prepare``.
 
         Returns:
@@ -133,9 +133,9 @@ class PositionalMultiheadAttention(MultiheadAttention):
         scale = self.encoding.logit_scale(self.head_dim)
         explicit = need_weights or self.encoding.needs_weights
         no_masks = bias is None and attn_mask is None and key_padding_mask is None
-        flag = causal and no_masks and not explicit and q.size(2) == k.size(2)  # the kernel's own causal mask
+        flag = causal and no_masks and not explicit  # the kernel's own causal mask
         if causal and not flag:
-            attn_mask = self._with_future(attn_mask, q, k)
+            attn_mask = self._with_future(attn_mask, q)
         mask = self._merge_masks(bias, attn_mask, key_padding_mask, q)
 
         dropout = self.dropout_module
@@ -145,8 +145,9 @@ class PositionalMultiheadAttention(MultiheadAttention):
                 q, k, v, attn_mask=mask, dropout_p=dropout_p, is_causal=flag, scale=scale
             )
             return out, None
-        logits = torch.matmul(q * scale, k.transpose(-2, -1))
-        weights = (logits if mask is None else logits + mask).float().softmax(dim=-1)
+        # in fp32 already here: in fp16 the mask of a padded key and a negative logit add up to -inf
+        logits = torch.matmul(q * scale, k.transpose(-2, -1)).float()
+        weights = (logits if mask is None else logits + mask).softmax(dim=-1)
         dropped = dropout(weights.type_as(q))
         out = torch.matmul(dropped, v)
         value_bias = self.encoding.value_bias(dropped, self.position, **context)
@@ -179,10 +180,9 @@ class PositionalMultiheadAttention(MultiheadAttention):
         return k, v, key_padding_mask
 
     @staticmethod
-    def _with_future(attn_mask: Optional[Tensor], q: Tensor, k: Tensor) -> Tensor:
-        """``attn_mask`` with -inf for keys behind the query: ``(T, S)``."""
-        size = (q.size(2), k.size(2))
-        future = q.new_full(size, float("-inf")).triu(1 + size[1] - size[0])  # the last query is at the last key
+    def _with_future(attn_mask: Optional[Tensor], q: Tensor) -> Tensor:
+        """``attn_mask`` with -inf for keys behind the query: ``(T, T)``."""
+        future = q.new_full((q.size(2), q.size(2)), float("-inf")).triu(1)
         return future if attn_mask is None else future + attn_mask
 
     @staticmethod

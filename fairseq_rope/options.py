@@ -51,16 +51,22 @@ def build_position(cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding
     if name not in POSITIONS:
         raise ValueError(f"--{side}-position must be one of {', '.join(sorted(POSITIONS))}, not {name!r}")
     side_cfg = getattr(cfg, side)
+    if side_cfg.attention_heads < 1:
+        raise ValueError(f"--{side}-attention-heads must be at least 1, not {side_cfg.attention_heads}")
     if side_cfg.embed_dim % side_cfg.attention_heads:
         raise ValueError(
             f"--{side}-embed-dim {side_cfg.embed_dim} must be divisible by "
             f"--{side}-attention-heads {side_cfg.attention_heads}"
         )
+    max_positions = cfg.max_source_positions if side == "encoder" else cfg.max_target_positions
+    if max_positions < 1:
+        flag = "--max-source-positions" if side == "encoder" else "--max-target-positions"
+        raise ValueError(f"{flag} must be at least 1, not {max_positions}")
     stack = Stack(
         embed_dim=side_cfg.embed_dim,
         num_heads=side_cfg.attention_heads,
         num_layers=side_cfg.layers,
-        max_positions=cfg.max_source_positions if side == "encoder" else cfg.max_target_positions,
+        max_positions=max_positions,
         padding_idx=int(embed_tokens.padding_idx or 0),
         causal=side == "decoder",
     )
@@ -92,11 +98,14 @@ def reject_unsupported(args: Any) -> None:
 
 
 def _reject_unused(args: Any) -> None:
-    """Raises ValueError for an option of an encoding that neither side uses."""
-    used = _options(*POSITIONS.keys() & {getattr(args, f"{side}_position", None) for side in SIDES})
+    """Raises ValueError for an option of an encoding that no side uses, or not the side that the option is for."""
+    used = set()
+    for side in SIDES:
+        fields = _options(*POSITIONS.keys() & {getattr(args, f"{side}_position", None)})
+        used |= {option for option, field in fields.items() if field.metadata.get("side", side) == side}
     for name in POSITIONS:
         for option, field in _options(name).items():
             if option not in used and getattr(args, option, None) not in (None, field.default):
-                raise ValueError(
-                    f"{_flag(option)} belongs to the encoding {name}, which neither side uses: leave it out"
-                )
+                only = field.metadata.get("side")
+                nobody = f"the {only} does not use" if only else "neither side uses"
+                raise ValueError(f"{_flag(option)} belongs to the encoding {name}, which {nobody}: leave it out")

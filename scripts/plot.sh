@@ -24,7 +24,7 @@ set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-kind='' run='' out='' arguments=() number='[0-9]+(\.[0-9]+)?'
+kind='' run='' out='' arguments=() number='[0-9]+(\.[0-9]+)?(e[0-9]+)?'
 while (($#)); do
   case $kind:$1 in
     *:--help | *:-h) show_help ;;

@@ -5,7 +5,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention
-from fairseq_rope.positions import PositionEncoding
+from fairseq_rope.positions import POSITIONS, PositionEncoding
 from tests.helpers import FP32, stack, steps
 
 T, B, C, H = 7, 3, 32, 4
@@ -100,12 +100,26 @@ def test_bias_and_scale_equal_the_written_formula():
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_queries_that_see_only_padding_stay_finite(need_weights):
-    layer, x = attention(), torch.randn(T, B, C)
+@pytest.mark.parametrize("encoding", ["none", "shaw"])
+def test_queries_that_see_only_padding_stay_finite(encoding, need_weights):
+    """Also where the logits are as negative as the mask of a padded key is in fp16."""
+    cls = POSITIONS[encoding]
+    layer = PositionalMultiheadAttention(C, H, encoding=cls(stack(), cls.Options())).eval()
+    q = 8 * torch.randn(B, H, T, C // H)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        with layer.to(dtype).at({}):
-            out, _ = layer(x.to(dtype), need_weights=need_weights, **{**masks("causal"), **masks("padding")})
-        assert out.isfinite().all()
+        context = layer.encoding.prepare(steps(range(T)), steps(range(T)))
+        out, _ = layer.to(dtype).attend(
+            q.to(dtype),
+            -q.to(dtype),
+            torch.randn(B, H, T, C // H).to(dtype),
+            masks("padding")["key_padding_mask"],
+            incremental_state=None,
+            attn_mask=None,
+            causal=True,
+            need_weights=need_weights,
+            context=context,
+        )
+        assert out.isfinite().all(), dtype
 
 
 def test_dropout_is_applied_in_training_only():
@@ -128,5 +142,9 @@ def test_unsupported_options_are_refused(option):
 
 
 def test_a_call_without_positions_is_refused():
-    with pytest.raises(ValueError, match="the positions are missing"):
-        attention()(torch.randn(T, B, C))
+    layer, x = attention(), torch.randn(T, B, C)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the positions are missing"):
+            layer(x)
+        with layer.at({}):
+            layer(x)

@@ -340,7 +340,7 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
     for wrong, message in (
         (["--encoder-position", "rotten"], "invalid choice: 'rotten' (choose from"),
         (["--encoder-position", "rotten"], "tupe_a"),
-        (["--shaw-clip", 0, "--decoder-position", "shaw"], "--shaw-clip must be at least 1, not 0"),
+        (["--shaw-clip", 0, "--decoder-position", "shaw"], "--shaw-clip must be at least 1 and at most 65536, not 0"),
         (["--t5-buckets", 8], "--t5-buckets belongs to the encoding t5, which neither side uses"),
         (["--decoder-position", "linear", "--attention-dropout", 0.1], "leave --attention-dropout at 0"),
     ):

@@ -22,6 +22,8 @@ class SinusoidalEncoding(PositionEncoding):
 
     def __init__(self, stack: Stack, options: Any) -> None:
         super().__init__(stack, options)
+        if stack.embed_dim < 4:
+            raise ValueError(f"sinusoids need an --{stack.side}-embed-dim of at least 4, not {stack.embed_dim}")
         self.table: Tensor
         self.register_buffer("table", self._rows(stack.max_positions), persistent=False)
 

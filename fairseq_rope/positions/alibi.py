@@ -15,7 +15,10 @@ from .relative import distances
 class AlibiOptions:
     split_directions: bool = field(
         default=False,
-        metadata={"help": "in the encoder, half of the heads see earlier keys only and the other half later ones only"},
+        metadata={
+            "help": "in the encoder, half of the heads see earlier keys only and the other half later ones only",
+            "side": "encoder",
+        },
     )
 
 

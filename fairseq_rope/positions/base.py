@@ -85,7 +85,7 @@ class PositionEncoding(nn.Module):
 
     Options: ClassVar[Any] = NoOptions
     """A dataclass; each field becomes the flag ``--<prefix>-<field>``, with ``metadata={"help", "choices"}``; a
-    bool (False by default) becomes a flag without a value."""
+    bool (False by default) becomes a flag without a value. ``"side"`` in the metadata is the only side that uses it."""
 
     prefix: ClassVar[str] = ""
     """What the names of this encoding's flags begin with."""

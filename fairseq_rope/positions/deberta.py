@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Stack, Steps
-from .relative import distance_rows
+from .relative import check_distance, distance_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
@@ -52,8 +52,7 @@ class DisentangledEncoding(PositionEncoding):
 
     def __init__(self, stack: Stack, options: DebertaOptions) -> None:
         super().__init__(stack, options)
-        if options.span < 1:
-            raise ValueError(f"--deberta-span must be at least 1, not {options.span}")
+        check_distance("--deberta-span", options.span)
         self.table = nn.Parameter(torch.empty(2 * options.span, stack.embed_dim))
         nn.init.normal_(self.table, std=INITIAL_STD)
 

@@ -18,6 +18,7 @@ from .rope import RotaryEncoding, RotaryOptions
 FEATURE_MAPS = ("elu", "favor")
 SMALLEST_DENOMINATOR = 1e-6
 SMALLEST_FEATURE = 1e-6  # added to random features, as in the TensorFlow code of Performer's authors
+MOST_FEATURES = 65536  # more are taken for a mistake
 CHUNK = 64
 """Queries that are compared with each other directly in causal attention; earlier keys enter as a sum."""
 
@@ -85,7 +86,7 @@ class LinearAttention(PositionalMultiheadAttention):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.dropout_module.p > 0:
+        if self.dropout_module.p != 0:
             raise ValueError("linear attention forms no weights that could be dropped: leave --attention-dropout at 0")
 
     def attend(
@@ -159,8 +160,10 @@ class LinearRotaryEncoding(RotaryEncoding):
             )
         if options.features and options.feature_map != "favor":
             raise ValueError("--linear-features needs --linear-feature-map favor")
-        if options.features < 0 or options.features % 2:
-            raise ValueError(f"--linear-features must be even and positive, not {options.features}")
+        if not 0 <= options.features <= MOST_FEATURES or options.features % 2:
+            raise ValueError(
+                f"--linear-features must be even, positive and at most {MOST_FEATURES}, not {options.features}"
+            )
         super().__init__(stack, options)
 
     def width(self) -> int:

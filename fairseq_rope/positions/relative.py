@@ -8,6 +8,15 @@ from torch import Tensor
 
 from .base import Steps
 
+LARGEST_DISTANCE = 65536
+"""Tokens; options that ask for more are taken for mistakes."""
+
+
+def check_distance(flag: str, distance: int) -> None:
+    """Raises ValueError if an option's distance in tokens is none."""
+    if not 1 <= distance <= LARGEST_DISTANCE:
+        raise ValueError(f"{flag} must be at least 1 and at most {LARGEST_DISTANCE}, not {distance}")
+
 
 def distances(query: Steps, key: Steps) -> Tensor:
     """``j - i`` in tokens, negative for keys before the query: ``(B or 1, T, S)``."""
@@ -48,8 +57,10 @@ def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance
 
 def check_buckets(prefix: str, buckets: int, max_distance: int) -> None:
     """Raises ValueError if T5's buckets cannot be made."""
-    if buckets < 4 or buckets % 4:
-        raise ValueError(f"--{prefix}-buckets must be a multiple of 4, at least 4, not {buckets}")
+    if not 4 <= buckets <= LARGEST_DISTANCE or buckets % 4:
+        raise ValueError(
+            f"--{prefix}-buckets must be a multiple of 4, at least 4 and at most {LARGEST_DISTANCE}, not {buckets}"
+        )
     if max_distance <= buckets // 2:
         raise ValueError(
             f"--{prefix}-max-distance must be above {buckets // 2}, half of --{prefix}-buckets, not {max_distance}"

@@ -1,6 +1,5 @@
 """RoPE: rotary position embedding (Su et al., RoFormer, Neurocomputing 2024, eqs. 6-8 and 26; arXiv 2104.09864)."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, Tuple
 
@@ -11,6 +10,7 @@ from .base import PositionEncoding, Stack, Steps
 
 LAYOUTS = ("interleaved", "half")
 SCALINGS = ("none", "linear", "ntk")
+LARGEST_BASE, LARGEST_FACTOR = 1e30, 1e6  # beyond any use, and far from overflow
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,17 @@ class RotaryEncoding(PositionEncoding):
                 if not options.dim
                 else f"{flag}-dim must be even, not {options.dim}"
             )
-        if not 0 < self.dim <= width:
+        if not 2 <= self.dim <= width:
             raise ValueError(f"{flag}-dim must be between 2 and the head dimension {width}, not {options.dim}")
-        if not 1 < options.base < math.inf:
-            raise ValueError(f"{flag}-base must be greater than 1, not {options.base}")
+        if not 1 < options.base <= LARGEST_BASE:
+            raise ValueError(f"{flag}-base must be greater than 1 and at most {LARGEST_BASE:g}, not {options.base}")
         for name, value, choices in (("layout", options.layout, LAYOUTS), ("scaling", options.scaling, SCALINGS)):
             if value not in choices:
                 raise ValueError(f"{flag}-{name} must be one of {', '.join(choices)}, not {value!r}")
-        if not 1 <= options.scaling_factor < math.inf:
-            raise ValueError(f"{flag}-scaling-factor must be at least 1, not {options.scaling_factor}")
+        if not 1 <= options.scaling_factor <= LARGEST_FACTOR:
+            raise ValueError(
+                f"{flag}-scaling-factor must be at least 1 and at most {LARGEST_FACTOR:g}, not {options.scaling_factor}"
+            )
         if options.scaling == "none" and options.scaling_factor != 1:
             raise ValueError(f"{flag}-scaling-factor needs {flag}-scaling linear or ntk")
         if options.scaling != "none" and options.scaling_factor == 1:
@@ -102,7 +104,8 @@ class RotaryEncoding(PositionEncoding):
     def _rotated(self, x: Tensor, rotation: Tensor) -> Tensor:
         if self.dim < x.size(-1):
             rotated, rest = x[..., : self.dim], x[..., self.dim :]
-            return torch.cat([self._rotated(rotated, rotation), rest], dim=-1)
+            # a view of pairs needs even strides, which an odd head dimension has not
+            return torch.cat([self._rotated(rotated.contiguous(), rotation), rest], dim=-1)
         if self.options.layout == "interleaved":
             pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))  # (B, H, T, D) -> (B, H, T, D/2)
             return torch.view_as_real(pairs * rotation).flatten(-2).type_as(x)

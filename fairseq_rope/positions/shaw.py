@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Stack, Steps
-from .relative import distances
+from .relative import check_distance, distances
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class RelativeEncoding(PositionEncoding):
 
     def __init__(self, stack: Stack, options: ShawOptions) -> None:
         super().__init__(stack, options)
-        if options.clip < 1:
-            raise ValueError(f"--shaw-clip must be at least 1, not {options.clip}")
+        check_distance("--shaw-clip", options.clip)
 
     @property
     def needs_weights(self) -> bool:

@@ -139,6 +139,10 @@ def main() -> None:
     args = parser.parse_args()
     if args.repeats < 2:
         sys.exit(f"error: --repeats must be at least 2, not {args.repeats}")
+    if min([*getattr(args, "lengths", []), getattr(args, "sentences", 1), getattr(args, "length", 2)]) < 1:
+        sys.exit("error: numbers of tokens and sentences must be at least 1")
+    if args.out and not args.out.resolve().parent.is_dir():
+        sys.exit(f"error: {args.out.parent}: no such folder for --out")
     if args.command == "train":
         for arch in args.archs:
             if arch not in ARCH_MODEL_REGISTRY:

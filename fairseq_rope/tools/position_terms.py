@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..positions import POSITIONS, PositionEncoding, Stack, Steps
 from ..positions.linear import LinearAttention
+from ..positions.relative import LARGEST_DISTANCE
 from ..positions.rope import RotaryEncoding, RotaryOptions
 from ..positions.tupe import UntiedAbsoluteEncoding
 from .average import CheckpointError
@@ -38,10 +39,12 @@ def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 2
         max_distance: the last distance, in tokens; the first is 0.
 
     Raises:
-        ValueError: an odd dimension, a base that is not above 1, or a negative distance.
+        ValueError: an odd dimension, a base that is not above 1, or no distance.
     """
-    if max_distance < 0:
-        raise ValueError(f"--max-distance must be at least 0, not {max_distance}")
+    if not 1 <= max_distance <= LARGEST_DISTANCE:
+        raise ValueError(f"--max-distance must be at least 1 and at most {LARGEST_DISTANCE}, not {max_distance}")
+    if dim < 2:
+        raise ValueError(f"--rope-dim must be even and at least 2, not {dim}")
     stack = Stack(dim, num_heads=1, num_layers=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
     encoding = RotaryEncoding(stack, RotaryOptions(base=base, dim=dim))
     terms = encoding.rotation(torch.arange(max_distance + 1)[None])[0, 0]  # (max_distance + 1, d/2)
@@ -128,6 +131,8 @@ def position_bias(model: Any, side: str = "encoder", length: int = 32, sentences
     """
     if length < 1 or sentences < 1:
         raise ValueError(f"--length and --sentences must be at least 1, not {length} and {sentences}")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"--seed must be at least 0 and below 2^63, not {seed}")
     layers = getattr(model, side).layers
     if any(isinstance(layer.self_attn, LinearAttention) for layer in layers):
         raise ValueError(

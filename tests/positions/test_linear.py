@@ -77,6 +77,25 @@ def test_vanishing_denominators_give_finite_outputs_and_gradients(feature_map, c
     assert torch.equal(attend(layer, q, k, v, nothing_seen, causal), torch.zeros(B, H, 7, D))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_sums_are_in_fp32_whatever_goes_in_and_under_autocast(dtype, causal):
+    layer, (q, k, v) = attention(), torch.randn(3, B, H, 300, D).to(dtype)
+    expected = attend(layer, q.float(), k.float(), v.float(), causal=causal)
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            actual = attend(layer, q, k, v, causal=causal)
+        assert actual.dtype == dtype
+        assert torch.equal(actual, expected.to(dtype))  # rounded once, at the end
+
+
+def test_the_default_number_of_random_features_is_performers():
+    widths = [
+        LinearRotaryEncoding(stack(embed_dim=4 * dim), LinearOptions(feature_map="favor")).width() for dim in (32, 64)
+    ]
+    assert widths == [110, 266]  # d log d, made even
+
+
 def test_random_features_approach_the_kernel_of_the_softmax():
     def error(features):
         torch.manual_seed(0)
@@ -113,7 +132,9 @@ def test_what_needs_weights_is_refused():
     [
         (dict(linear_feature_map="relu"), "--linear-feature-map must be one of elu, favor, not 'relu'"),
         (dict(linear_features=64), "--linear-features needs --linear-feature-map favor"),
-        (dict(linear_feature_map="favor", linear_features=7), "--linear-features must be even and positive, not 7"),
+        (dict(linear_feature_map="favor", linear_features=7), "--linear-features must be even, positive and at most 65536, not 7"),
+        (dict(linear_feature_map="favor", linear_features=10**13), "even, positive and at most 65536, not 10"),
+        (dict(attention_dropout=-0.1), "leave --attention-dropout at 0"),
         (dict(linear_dim=3), "--linear-dim must be even, not 3"),
         (dict(rope_base=3.0), "--rope-base belongs to the encoding rope, which neither side uses"),
     ],

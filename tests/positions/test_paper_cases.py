@@ -139,7 +139,7 @@ def _deberta(at, i, j):
 
 def _alibi(at, i, j):
     """Press et al. 2022, section 3, and its two forms for an encoder."""
-    if at.encoding.split:
+    if at.options.split_directions and not at.encoding.stack.causal:
         if (j > i) if at.head < H // 2 else (j < i):
             return torch.tensor(-math.inf)
         slope = 2 ** (-8 * (at.head % (H // 2) + 1) / (H // 2))

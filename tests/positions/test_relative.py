@@ -64,6 +64,54 @@ def test_beyond_the_clipping_distance_all_are_alike(encoding):
     assert (bias[:, 0, 3] - bias[:, 0, 2]).abs().min() > 1e-4
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sinusoids_of_far_distances_are_rounded_once(dtype):
+    """Angles in the dtype itself would be off by more than one at 4,000 tokens."""
+    exact, half = (POSITIONS["xl"](stack(), None).to(kind) for kind in (torch.double, dtype))
+    places = steps(range(4000))
+    expected, actual = (e.prepare(places.last(), places)["sinusoids"] for e in (exact, half))
+    assert actual.dtype == dtype and (actual.double() - expected).abs().max() <= torch.finfo(dtype).eps
+
+
+def test_dropped_weights_are_dropped_for_shaws_values_too():
+    """With everything dropped nothing is left, and with zero values the output is that of the relative values."""
+    encoding = randomised(POSITIONS["shaw"](stack(), POSITIONS["shaw"].Options()))
+    attention = randomised(PositionalMultiheadAttention(32, 4, encoding=encoding, dropout=1.0))
+    q, v = torch.randn(1, 4, 5, 8), torch.zeros(1, 4, 5, 8)
+    arguments = dict(key_padding_mask=None, incremental_state=None, attn_mask=None, causal=False, need_weights=False)
+    context = encoding.prepare(steps(range(5)), steps(range(5)))
+    assert torch.equal(attention.train().attend(q, q, v, context=context, **arguments)[0], v)
+    assert attention.eval().attend(q, q, v, context=context, **arguments)[0].abs().min() > 0
+
+
+INITIAL_STD = {  # of the authors' code, by the name of the parameter; docstrings say where from
+    "tupe_a": {"table": 0.02, "q_proj.weight": 0.02, "k_proj.weight": 0.02, "q_proj.bias": 0, "k_proj.bias": 0},
+    "tupe_r": {"relative": 0.02},
+    "t5": {"table": 512**-0.5},
+    "xl": {"u": 0.02, "v": 0.02},
+    "deberta": {"table": 0.02},
+    "learned": {"weight": 512**-0.5},
+}
+INITIAL_STD_OF_LAYER = {
+    "shaw": {"keys": (2 / (33 + 64)) ** 0.5, "values": (2 / (33 + 64)) ** 0.5},
+    "xl": {"weight": 0.02},
+    "deberta": {"k_proj.weight": 0.02, "q_proj.weight": 0.02},
+}
+
+
+def test_initial_values():
+    torch.manual_seed(0)
+    base = stack(embed_dim=512, num_heads=8, max_positions=1024)
+    for expected, per_layer in ((INITIAL_STD, False), (INITIAL_STD_OF_LAYER, True)):
+        for name, stds in expected.items():
+            encoding = POSITIONS[name](base, POSITIONS[name].Options())
+            parameters = dict((encoding.build_layer(None) if per_layer else encoding).named_parameters())
+            for parameter, std in stds.items():
+                values = parameters[parameter].detach()
+                allowed = 5 * std / values.numel() ** 0.5  # five standard errors and more
+                assert abs(values.std() - std) <= allowed and abs(values.mean()) <= allowed, (name, parameter)
+
+
 def test_distance_rows_hold_every_distance_once():
     for query, key in ((range(5), range(5)), ((7,), range(8)), (range(3, 6), range(6))):
         rows, row = distance_rows(steps(query), steps(key))
@@ -102,16 +150,29 @@ def test_splitting_directions_shows_each_half_of_the_heads_one_side():
 @pytest.mark.parametrize(
     "encoding,options,message",
     [
-        ("shaw", dict(shaw_clip=0), "--shaw-clip must be at least 1, not 0"),
-        ("t5", dict(t5_buckets=6), "--t5-buckets must be a multiple of 4, at least 4, not 6"),
+        ("shaw", dict(shaw_clip=0), "--shaw-clip must be at least 1 and at most 65536, not 0"),
+        ("t5", dict(t5_buckets=6), "--t5-buckets must be a multiple of 4, at least 4 and at most 65536, not 6"),
         ("t5", dict(t5_max_distance=16), "--t5-max-distance must be above 16, half of --t5-buckets, not 16"),
         ("tupe_r", dict(tupe_buckets=0), "--tupe-buckets must be a multiple of 4"),
         ("tupe_a", dict(tupe_buckets=8), "--tupe-buckets belongs to the encoding tupe_r, which neither side uses"),
-        ("deberta", dict(deberta_span=0), "--deberta-span must be at least 1, not 0"),
+        ("deberta", dict(deberta_span=0), "--deberta-span must be at least 1 and at most 65536, not 0"),
         (
             "alibi",
             dict(alibi_split_directions=True, encoder_attention_heads=1),
             "--alibi-split-directions needs an even number of heads, not 1",
+        ),
+        (
+            "none",
+            dict(decoder_position="alibi", alibi_split_directions=True),
+            "--alibi-split-directions belongs to the encoding alibi, which the encoder does not use",
+        ),
+        ("tupe_a", dict(max_source_positions=-5), "--max-source-positions must be at least 1, not -5"),
+        ("learned", dict(max_target_positions=0), "--max-target-positions must be at least 1, not 0"),
+        ("rope", dict(encoder_attention_heads=0), "--encoder-attention-heads must be at least 1, not 0"),
+        (
+            "sinusoidal",
+            dict(encoder_embed_dim=2, decoder_embed_dim=2, encoder_attention_heads=1, decoder_attention_heads=1),
+            "sinusoids need an --encoder-embed-dim of at least 4, not 2",
         ),
         (
             "xl",

@@ -99,6 +99,14 @@ def test_partial_rotation_leaves_the_other_channels_alone(layout):
     torch.testing.assert_close(partial[..., :4], rotated(whole, x[..., :4], positions))
 
 
+@pytest.mark.parametrize("encoding", ["rope", "linear"])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_an_odd_head_dimension_works_with_the_remedy_that_the_error_names(encoding, layout):
+    options = {f"{encoding}_dim": 6, f"{encoding}_layout": layout}
+    model = build_with(encoding, encoder_embed_dim=28, decoder_embed_dim=28, **options)
+    assert model(sentences(2, 5), None, decoder_input(sentences(2, 5)))[0].isfinite().all()
+
+
 def test_linear_scaling_divides_the_positions():
     x = torch.randn(1, 1, 3, D)
     scaled = rotated(rope(scaling="linear", scaling_factor=4.0), x, torch.tensor([0, 4, 8]))
@@ -130,11 +138,16 @@ def test_half_precision_rounds_once_even_at_position_4096(dtype, tolerance, layo
     [
         (dict(dim=3), "--rope-dim must be even, not 3"),
         (dict(dim=10), "--rope-dim must be between 2 and the head dimension 8, not 10"),
-        (dict(base=0.5), "--rope-base must be greater than 1, not 0.5"),
+        (dict(base=0.5), "--rope-base must be greater than 1 and at most 1e.30, not 0.5"),
         (dict(layout="spiral"), "--rope-layout must be one of interleaved, half, not 'spiral'"),
         (dict(scaling="yarn"), "--rope-scaling must be one of none, linear, ntk, not 'yarn'"),
-        (dict(scaling="linear", scaling_factor=0.5), "--rope-scaling-factor must be at least 1, not 0.5"),
-        (dict(base=float("nan")), "--rope-base must be greater than 1, not nan"),
+        (
+            dict(scaling="linear", scaling_factor=0.5),
+            "--rope-scaling-factor must be at least 1 and at most 1e.06, not 0.5",
+        ),
+        (dict(base=1e308), "--rope-base must be greater than 1 and at most"),
+        (dict(scaling="ntk", scaling_factor=1e300), "--rope-scaling-factor must be at least 1 and at most"),
+        (dict(base=float("nan")), "--rope-base must be greater than 1 and at most 1e.30, not nan"),
         (dict(scaling="linear"), "--rope-scaling linear needs a --rope-scaling-factor greater than 1"),
         (dict(scaling_factor=2.0), "--rope-scaling-factor needs --rope-scaling linear or ntk"),
         (dict(scaling="ntk", scaling_factor=2.0, dim=2), "needs more than one pair"),

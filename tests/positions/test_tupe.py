@@ -44,6 +44,15 @@ def test_the_matrix_equals_a_loop_for_padded_sentences_with_the_special_symbol_a
         torch.testing.assert_close(bias[b], loop(encoding, positions[b].tolist(), special[b].tolist()), **FP32)
 
 
+def test_sentences_of_one_length_with_special_symbols_in_different_places_differ():
+    encoding, positions = untied(), torch.arange(4).repeat(2, 1)
+    special = torch.tensor([[0, 0, 0, 1], [0, 1, 0, 1]]).bool()
+    places = steps(positions)._replace(special=special)
+    bias = encoding.prepare(places, places)["bias"]
+    for b in range(2):
+        torch.testing.assert_close(bias[b], loop(encoding, range(4), special[b].tolist()), **FP32)
+
+
 def test_the_four_corners_of_the_reset():
     """(special, special) and (special, other) are theta 1, (other, special) is theta 2, (other, other) is not reset."""
     encoding, plain = untied(), untied(no_reset=True)

@@ -73,7 +73,7 @@ def test_the_bound_decays_at_the_dimension_and_base_of_the_paper():
     [
         ((7, 100.0, 5), "--rope-dim must be even, not 7"),
         ((8, 1.0, 5), "--rope-base must be greater than 1"),
-        ((8, 100.0, -1), "--max-distance must be at least 0"),
+        ((8, 100.0, 0), "--max-distance must be at least 1"),
     ],
 )
 def test_numbers_that_have_no_decay_are_refused(arguments, message):
