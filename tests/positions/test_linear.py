@@ -132,7 +132,7 @@ def test_what_needs_weights_is_refused():
     [
         (dict(linear_feature_map="relu"), "--linear-feature-map must be one of elu, favor, not 'relu'"),
         (dict(linear_features=64), "--linear-features needs --linear-feature-map favor"),
-        (dict(linear_feature_map="favor", linear_features=7), "--linear-features must be even, positive and at most 65536, not 7"),
+        (dict(linear_feature_map="favor", linear_features=7), "must be even, positive and at most 65536, not 7"),
         (dict(linear_feature_map="favor", linear_features=10**13), "even, positive and at most 65536, not 10"),
         (dict(attention_dropout=-0.1), "leave --attention-dropout at 0"),
         (dict(linear_dim=3), "--linear-dim must be even, not 3"),
