@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Prepares parallel text for fairseq: checked copies, punctuation normalised, Moses tokenisation (hyphens split, as
-# fairseq's own recipes do), joint BPE, cleaning of the training set, binarised with a joined dictionary.
+# Prepares parallel text for fairseq: checked copies, punctuation normalised, control characters removed, Moses
+# tokenisation (hyphens split, as fairseq's own recipes do), joint BPE, cleaning of the training set, binarised with a
+# joined dictionary. The numbers of each step are printed and kept.
 #
 # Usage: scripts/prepare.sh --train PREFIX --valid PREFIX --test PREFIX [--test PREFIX ...] --out FOLDER [options]
 #   --train, --valid, --test PREFIX   PREFIX.en and PREFIX.de, also with .gz; the first --test is fairseq's subset
@@ -8,15 +9,17 @@
 #   --source LANG, --target LANG      languages (default: en, de)
 #   --merges N                        BPE merges learned on both sides of the training set (default: 37000)
 #   --max-length N, --ratio R         cleaning, in BPE tokens, training set only (default: 250, 1.5)
-#   --workers N                       processes of fairseq-preprocess (default: number of cores)
+#   --workers N                       processes (default: number of cores)
 #   --out FOLDER                      gets raw/ tok/ bpe/ bin/, the BPE codes (bpecodes) and prepare.json
-# A step that was done before with the same settings and input is skipped; a killed one is done again.
+# A step that was done before with the same settings and input is skipped; a killed one goes on, and of tokenising and
+# applying BPE loses no more than the shard (200,000 lines) that each process was at.
 #
 # Example: scripts/prepare.sh --train data/demo/train --valid data/demo/valid --test data/demo/test --merges 500 --out /tmp/demo
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+command_line="scripts/prepare.sh $*"
 train='' valid='' out='' source=en target=de merges=37000 max_length=250 ratio=1.5 workers=$(nproc)
 tests=()
 while (($#)); do
@@ -40,6 +43,7 @@ need_number --max-length "$max_length"
 need_number --workers "$workers"
 [[ $ratio =~ ^[0-9]+(\.[0-9]+)?$ ]] || usage_error "--ratio must be a number, not '$ratio'"
 use_environment sacremoses subword-nmt fairseq-preprocess
+((workers > 0)) || usage_error "--workers must be at least 1"
 
 subsets=(train valid test)
 prefixes=("$train" "$valid" "${tests[@]}")
@@ -57,32 +61,32 @@ copy_raw() {
   mv "$out/raw.tmp" "$out/raw"
 }
 
-# over_all INPUT_FOLDER OUTPUT_FOLDER LABEL COMMAND: each file of one folder through a filter into the other;
-# %LANG% in the command stands for the language.
+# over_all INPUT_FOLDER OUTPUT_FOLDER LABEL COMMAND: each file of one folder through a filter into the other, in shards
+# on several processors; %LANG% in the command stands for the language, and $depends is a file that it reads besides.
 over_all() {
-  local subset lang from=$out/$1 to=$out/$2 label=$3
+  local subset lang from=$out/$1 to=$out/$2 label=$3 depends=${depends:-}
   shift 3
   mkdir -p "$to"
   for subset in "${subsets[@]}"; do
     for lang in "$source" "$target"; do
-      python "$TOOLS/progress.py" feed "$from/$subset.$lang" --label "$label $subset.$lang" |
-        "${@//%LANG%/$lang}" >"$to/$subset.$lang.tmp"
-      mv "$to/$subset.$lang.tmp" "$to/$subset.$lang"
+      python "$TOOLS/shards.py" "$from/$subset.$lang" "$to/$subset.$lang" --workers "$workers" \
+        --label "$label $subset.$lang" ${depends:+--depends "$depends"} -- "${@//%LANG%/$lang}" || exit 1
     done
   done
 }
 
-tokenize() { over_all raw tok tokenize sacremoses -q -l %LANG% -j 1 normalize tokenize -a; }
+tokenize() { over_all raw tok tokenize sacremoses -q -l %LANG% -j 1 normalize -c tokenize -a; }
 learn_bpe() {
   local shown=/dev/null # its bar, where somebody looks
   [[ ! -t 2 ]] || shown=/dev/stderr
-  subword-nmt learn-joint-bpe-and-vocab --input "$out/tok/train.$source" "$out/tok/train.$target" \
-    --symbols "$merges" --output "$out/bpecodes.tmp" \
-    --write-vocabulary /dev/null /dev/null 2>&1 |
+  python "$TOOLS/bpe.py" --input "$out/tok/train.$source" "$out/tok/train.$target" --merges "$merges" \
+    --workers "$workers" --out "$out/bpecodes" 2>&1 >"$out/bpe.json" |
     tee "$out/learn_bpe.log" >"$shown" || log_failure "$out/learn_bpe.log" subword-nmt
-  mv "$out/bpecodes.tmp" "$out/bpecodes"
 }
-apply_bpe() { over_all tok bpe apply-bpe subword-nmt apply-bpe --codes "$out/bpecodes"; }
+apply_bpe() {
+  local depends=$out/bpecodes
+  over_all tok bpe apply-bpe subword-nmt apply-bpe --codes "$out/bpecodes"
+}
 clean() {
   python "$TOOLS/corpus.py" clean "$out/bpe/train" "$out/bpe/train.clean" --source "$source" --target "$target" \
     --max-length "$max_length" --ratio "$ratio" >"$out/clean.json"
@@ -119,4 +123,5 @@ step "$out" apply-bpe bpe apply_bpe
 setting "max-length $max_length ratio $ratio"
 step "$out" clean clean.json clean
 step "$out" binarize bin binarize
+python "$TOOLS/prepare_info.py" "$out" "merges=$merges" "max_length=$max_length" "ratio=$ratio" "command=$command_line"
 say "prepared: $out"

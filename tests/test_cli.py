@@ -1,5 +1,6 @@
 """The system through its command lines: fairseq's tools with --user-dir, and the scripts, on a small corpus."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -111,6 +112,19 @@ def test_training_options(data, tmp_path, options):
     log = fairseq("train", data, *command)
     assert '"valid_num_updates": "2"' in log.stderr + log.stdout
     assert parameters(tmp_path / "checkpoint_last.pt")["encoder.embed_tokens.weight"].isfinite().all()
+
+
+def test_preparation_keeps_its_numbers(corpus, data):
+    info = json.loads((data / "prepare.json").read_text())
+    assert info["pairs"] == {"train": 400, "valid": 21, "test": 21, "test1": 9} and info["merges"] == "100"
+    kept = info["cleaned"]["kept"]
+    assert kept + sum(n for name, n in info["cleaned"].items() if name.startswith("dropped")) == 400
+    assert info["binarised"]["train"]["en"]["sentences"] == kept
+    assert info["vocabulary"] == len((data / "bin/dict.en.txt").read_text(encoding="utf-8").splitlines())
+    words = sum(len(line.split()) for line in (data / "tok/train.de").read_text(encoding="utf-8").split("\n"))
+    assert info["bpe"]["words"]["train.de"]["tokens"] == words
+    digest = hashlib.sha256((corpus / "train.en").read_bytes()).hexdigest()
+    assert info["sha256"]["train.en"] == digest and "subword-nmt" in info["versions"]
 
 
 def test_a_relative_user_dir_works_from_the_root_of_the_clone(data, tmp_path):

@@ -19,8 +19,9 @@ from typing import Dict, Iterator, List, Tuple
 
 from tqdm import tqdm
 
-LINE_BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""Characters other than the newline at which some of the tools behind would split a line."""
+SPACES = re.compile("[\t\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""Characters that become spaces: other than the newline, those at which some of the tools behind would split a line;
+and the tab, which the removal of control characters would take out from between two words."""
 
 
 class CorpusError(ValueError):
@@ -49,7 +50,7 @@ def lines(path: Path) -> Iterator[str]:
         number = 0
         try:
             for number, line in enumerate(raw, 1):
-                yield LINE_BREAKS.sub(" ", line.decode("utf-8").rstrip("\n")).strip()
+                yield SPACES.sub(" ", line.decode("utf-8").rstrip("\n")).strip()
         except UnicodeDecodeError as error:
             raise CorpusError(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
         except (EOFError, OSError, zlib.error) as error:

@@ -2,7 +2,6 @@
 
 It imports nothing of this package, so that a pipeline can start it at once::
 
-    progress.py feed FILE --label tokenize | COMMAND     copies FILE to stdout and counts bytes
     fairseq-train --log-format json ... | progress.py train --total UPDATES
     fairseq-generate ... | progress.py generate --total SENTENCES > OUTPUT
 """
@@ -11,13 +10,11 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any, Dict, Iterable, Optional
 
 from tqdm import tqdm
 
 SECONDS_BETWEEN_LINES = 60.0
-BLOCK = 1 << 20
 
 
 class Progress:
@@ -26,7 +23,7 @@ class Progress:
     Args:
         label: what is being done.
         total: how many units; None if it is not known.
-        unit: ``B``, ``updates`` or ``sentences``.
+        unit: ``lines``, ``updates`` or ``sentences``.
     """
 
     def __init__(self, label: str, total: Optional[int], unit: str) -> None:
@@ -35,8 +32,7 @@ class Progress:
         self.bar = tqdm(
             total=total,
             desc=label,
-            unit=unit if unit == "B" else f" {unit}",
-            unit_scale=unit == "B",
+            unit=f" {unit}",
             disable=None if self.terminal else True,
             dynamic_ncols=True,
         )
@@ -55,18 +51,6 @@ class Progress:
 
     def close(self) -> None:
         self.bar.close()
-
-
-def feed(path: Path, label: str) -> None:
-    """Copies a file to stdout, counting bytes."""
-    progress = Progress(label, path.stat().st_size, "B")
-    done = 0
-    with path.open("rb") as lines:
-        while block := lines.read(BLOCK):
-            sys.stdout.buffer.write(block)
-            done += len(block)
-            progress.to(done)
-    progress.close()
 
 
 def train(lines: Iterable[str], total: int, label: str = "train") -> None:
@@ -108,16 +92,11 @@ def generate(lines: Iterable[str], total: int, label: str = "translate") -> None
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("feed", "train", "generate"))
-    parser.add_argument("file", nargs="?", type=Path, help="the file to feed")
+    parser.add_argument("what", choices=("train", "generate"))
     parser.add_argument("--label", help="name of the step")
     parser.add_argument("--total", type=int, default=0, help="updates or sentences to expect")
     args = parser.parse_args()
-    if args.what == "feed":
-        if args.file is None:
-            parser.error("feed needs a file")
-        feed(args.file, args.label or args.file.name)
-    elif args.what == "train":
+    if args.what == "train":
         train(sys.stdin, args.total, args.label or "train")
     else:
         generate(sys.stdin, args.total, args.label or "translate")

@@ -1,4 +1,4 @@
-"""A line-by-line command over a large file, in shards on several processors. Imports nothing of this package.
+"""A line-by-line command over a large file, in shards on several processors. It needs no fairseq.
 
 ::
 
@@ -6,7 +6,7 @@
 
 OUTPUT becomes what ``COMMAND < INPUT > OUTPUT`` would make, byte by byte, for any command that writes one line for each
 line it reads, whatever the lines around it. Finished shards stay in ``OUTPUT.shards`` when this is killed, and the next
-call with the same command and input goes on from there.
+call with the same command and input goes on from there; a finished OUTPUT of the same is left alone.
 """
 
 import argparse
@@ -19,12 +19,15 @@ import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import List, Sequence
 
-from tqdm import tqdm
+if __package__:
+    from .progress import Progress
+else:  # run by path
+    from progress import Progress  # type: ignore[no-redef, import-not-found]
 
 BLOCK = 1 << 20
-SECONDS_BETWEEN_LINES = 60.0
 
 
 class ShardError(RuntimeError):
@@ -53,6 +56,12 @@ def find_shards(path: Path, lines: int) -> List[Shard]:
     if count:
         shards.append(Shard(start, position, count))
     return shards
+
+
+def even_shards(total: int, workers: int, lines: int) -> int:
+    """The largest number of lines per shard, at most ``lines``, that gives each worker as many shards as the others."""
+    rounds = max(1, -(-total // (workers * lines)))
+    return max(1, -(-total // (workers * rounds)))
 
 
 def run_shard(command: Sequence[str], source: Path, shard: Shard, target: Path) -> None:
@@ -89,52 +98,76 @@ def count_lines(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK), b""))
 
 
-def map_lines(command: Sequence[str], source: Path, target: Path, workers: int, lines: int, label: str) -> int:
+def map_lines(
+    command: Sequence[str],
+    source: Path,
+    target: Path,
+    workers: int,
+    lines: int,
+    label: str,
+    depends: Sequence[Path] = (),
+) -> int:
     """Makes ``target`` of ``source`` through ``command``; returns the number of lines.
 
     Args:
         command: reads lines from stdin and writes as many to stdout; started once per shard.
         workers: how many run at a time.
-        lines: of a shard; what is lost at most by each worker when this is killed.
+        lines: of a shard at most; what each worker loses when this is killed.
         label: of the progress bar.
+        depends: files that the command reads besides, by whose content an output is known as done before.
 
     Raises:
         ShardError: as :func:`run_shard`; finished shards stay.
     """
-    folder = target.with_name(f"{target.name}.shards")
-    _keep_only_if_the_same(folder, command, source, lines)
+    lines = even_shards(count_lines(source) + 1, workers, lines)
+    folder, note = target.with_name(f"{target.name}.shards"), target.with_name(f".{target.name}.key")
+    key = _key(command, source, lines, depends)
     shards = find_shards(source, lines)
-    parts = [folder / f"{number:06d}.done" for number in range(len(shards))]
     total = sum(shard.lines for shard in shards)
+    if target.exists() and note.exists() and note.read_text() == key:
+        return total
+    _keep_only_if_the_same(folder, key)
+    parts = [folder / f"{number:06d}.done" for number in range(len(shards))]
     missing = [(shard, part) for shard, part in zip(shards, parts) if not part.exists()]
-    with ThreadPoolExecutor(workers) as pool, Rate(label, total) as rate:
-        rate.add(total - sum(shard.lines for shard, _ in missing), measured=False)
+    progress, lock, start = Progress(label, total, "lines"), Lock(), time.monotonic()
+    before = total - sum(shard.lines for shard, _ in missing)
+    progress.to(before)
 
-        def work(shard: Shard, part: Path) -> None:
-            run_shard(command, source, shard, part)
-            rate.add(shard.lines)
+    def work(shard: Shard, part: Path) -> None:
+        run_shard(command, source, shard, part)
+        with lock:
+            done = progress.done + shard.lines
+            progress.to(done, f"{(done - before) / (time.monotonic() - start):,.0f} per second")
 
+    with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(work, shard, part) for shard, part in missing]
         done, waiting = wait(futures, return_when=FIRST_EXCEPTION)
         for future in waiting:
             future.cancel()
-        for future in done:
-            future.result()
+    progress.close()
+    for future in done:
+        future.result()
     temporary = target.with_name(f"{target.name}.tmp")
     with temporary.open("wb") as output:
         for part in parts:
             with part.open("rb") as file:
                 shutil.copyfileobj(file, output, BLOCK)
     os.replace(temporary, target)
+    note.write_text(key)
     shutil.rmtree(folder)
     return total
 
 
-def _keep_only_if_the_same(folder: Path, command: Sequence[str], source: Path, lines: int) -> None:
-    """Finished shards are kept if they are of the same command, input and size."""
+def _key(command: Sequence[str], source: Path, lines: int, depends: Sequence[Path]) -> str:
+    """What an output depends on."""
     stat = source.stat()
-    key = repr((list(command), str(source.resolve()), stat.st_size, stat.st_mtime_ns, lines))
-    key = hashlib.sha256(key.encode()).hexdigest()
+    others = [hashlib.sha256(path.read_bytes()).hexdigest() for path in depends]
+    key = repr((list(command), str(source.resolve()), stat.st_size, stat.st_mtime_ns, lines, others))
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def _keep_only_if_the_same(folder: Path, key: str) -> None:
+    """Finished shards are kept if they have the same key."""
     note = folder / "key"
     if folder.exists() and not (note.exists() and note.read_text() == key):
         shutil.rmtree(folder)
@@ -142,45 +175,21 @@ def _keep_only_if_the_same(folder: Path, command: Sequence[str], source: Path, l
     note.write_text(key)
 
 
-class Rate:
-    """A progress bar in lines and lines per second; where there is no terminal, a line now and then."""
-
-    def __init__(self, label: str, total: int) -> None:
-        self.label, self.total, self.done, self.measured = label, total, 0, 0
-        self.start = self.last = time.monotonic()
-        self.bar = tqdm(total=total, desc=label, unit=" lines", disable=None, dynamic_ncols=True)
-
-    def __enter__(self) -> "Rate":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
-
-    def add(self, lines: int, measured: bool = True) -> None:
-        """``lines`` more are done; ``measured``: by this process."""
-        self.done += lines
-        self.measured += lines if measured else 0
-        self.bar.update(lines)
-        now = time.monotonic()
-        if self.bar.disable and now - self.last > SECONDS_BETWEEN_LINES:
-            self.last = now
-            speed = self.measured / (now - self.start)
-            print(f"{self.label}: {self.done} of {self.total} lines, {speed:,.0f} per second", file=sys.stderr)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("input", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="(default: one for each processor)")
-    parser.add_argument("--lines", type=int, default=200000, help="of a shard (default: 200000)")
+    parser.add_argument("--lines", type=int, default=200000, help="of a shard at most (default: 200000)")
     parser.add_argument("--label", default="", help="of the progress bar")
+    parser.add_argument("--depends", type=Path, nargs="+", default=[], help="files that the command reads besides")
     parser.add_argument("command", nargs="+", help="reads and writes lines, after --")
     args = parser.parse_args()
     try:
         if args.workers < 1 or args.lines < 1:
             raise ShardError("--workers and --lines must be at least 1")
-        map_lines(args.command, args.input, args.output, args.workers, args.lines, args.label or args.output.name)
+        label = args.label or args.output.name
+        map_lines(args.command, args.input, args.output, args.workers, args.lines, label, args.depends)
     except (ShardError, OSError) as error:
         sys.exit(f"error: {error}")
 

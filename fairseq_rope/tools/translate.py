@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from ..model import RoFormerModel
 from .average import CheckpointError, load_checkpoint
+from .corpus import SPACES
 
 CHUNK = 200  # sentences
 
@@ -44,7 +45,7 @@ class Translator:
         for name in ("bpecodes", f"dict.{source}.txt", f"dict.{target}.txt"):
             if not (folder / name).is_file():
                 raise CheckpointError(f"{folder / name}: missing: scripts/average.sh makes a complete model folder")
-        self.normalizer = MosesPunctNormalizer(source)
+        self.normalizer = MosesPunctNormalizer(source, post_remove_control_chars=True)
         self.hub = RoFormerModel.from_pretrained(
             str(folder),
             "checkpoint.pt",
@@ -61,13 +62,13 @@ class Translator:
         self.beam, self.lenpen = beam, lenpen
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
-        """Translates raw sentences; an empty one stays empty, control characters count as spaces.
+        """Translates raw sentences; an empty one stays empty, control characters are removed.
 
         Raises:
             ValueError: a sentence is longer than the model accepts.
         """
-        cleaned = ["".join(c if c.isprintable() else " " for c in sentence) for sentence in sentences]
-        texts = {i: self.normalizer.normalize(sentence) for i, sentence in enumerate(cleaned) if sentence.strip()}
+        cleaned = [self.normalizer.normalize(SPACES.sub(" ", sentence.replace("\n", " "))) for sentence in sentences]
+        texts = {i: sentence for i, sentence in enumerate(cleaned) if sentence.strip()}
         translations = [""] * len(sentences)
         longest = int(self.hub.max_positions[0])
         for i, text in texts.items():

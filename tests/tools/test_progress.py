@@ -1,7 +1,5 @@
 """The progress filters: what they pass on and what they read from fairseq's output."""
 
-import io
-
 import pytest
 
 from fairseq_rope.tools import progress
@@ -49,12 +47,3 @@ def test_a_line_now_and_then_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
     progress.train(['{"epoch": 1, "loss": "2", "num_updates": "5"}'], total=10, label="train x")
     assert capsys.readouterr().err == "train x: 5 of 10 updates loss 2\n"
-
-
-def test_a_file_is_fed_byte_by_byte(tmp_path, monkeypatch):
-    data = bytes(range(256)) * 9
-    (tmp_path / "in").write_bytes(data)
-    out = io.BytesIO()
-    monkeypatch.setattr(progress.sys, "stdout", type("Out", (), {"buffer": out})())
-    progress.feed(tmp_path / "in", "label")
-    assert out.getvalue() == data

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_rope.tools.shards import Shard, ShardError, find_shards, map_lines
+from fairseq_rope.tools.shards import Shard, ShardError, even_shards, find_shards, map_lines
 
 ROOT = Path(__file__).parent.parent.parent
 SHARDS = [sys.executable, ROOT / "fairseq_rope/tools/shards.py"]
@@ -30,11 +30,19 @@ def test_shards_are_whole_lines_and_cover_the_file(tmp_path):
     assert find_shards(text(tmp_path, ""), 3) == []
 
 
+def test_all_workers_get_as_many_shards():
+    for total, workers, lines in ((346924, 2, 200000), (4500000, 2, 200000), (5, 3, 2), (1, 4, 10), (900, 1, 100)):
+        size = even_shards(total, workers, lines)
+        shards = -(-total // size)
+        assert size <= lines and (shards % workers == 0 or total < workers * 2)
+    assert even_shards(346924, 2, 200000) == 173462
+
+
 @pytest.mark.parametrize("workers,lines", [(1, 99), (2, 1), (3, 2)])
 def test_it_equals_the_command_in_one_piece(tmp_path, workers, lines):
     assert map_lines(UPPER, text(tmp_path), tmp_path / "out", workers, lines, "x") == 5
     assert (tmp_path / "out").read_text() == "EIN HUND\nZWEI\n\nDREI KATZEN\nVIER\n"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["input", "out"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".out.key", "input", "out"]
 
 
 @pytest.mark.parametrize("lang", ["en", "de"])
@@ -84,3 +92,21 @@ def test_a_killed_run_goes_on_where_it_was_and_a_changed_one_begins_anew(tmp_pat
     (tmp_path / "out.shards/000001.done").write_text("of something else\n")
     map_lines(UPPER, source, out, 1, 1, "x")
     assert out.read_text().splitlines()[1] == "ZWEI"
+
+
+def test_a_finished_output_is_made_again_only_if_something_changed(tmp_path):
+    source, out, codes = text(tmp_path), tmp_path / "out", tmp_path / "codes"
+    codes.write_text("1")
+
+    def run(command):
+        map_lines(command, source, out, 1, 2, "x", [codes])
+        return out.read_text().splitlines()[0]
+
+    assert run(UPPER) == "EIN HUND"
+    out.write_text("touched\n")
+    assert run(UPPER) == "touched"
+    codes.write_text("2")
+    assert run(UPPER) == "EIN HUND"
+    assert run(["cat"]) == "ein Hund"
+    source.write_text("anders\n")
+    assert run(["cat"]) == "anders"

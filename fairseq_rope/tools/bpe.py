@@ -1,0 +1,66 @@
+"""Learns joint BPE as ``subword-nmt learn-joint-bpe-and-vocab`` does, on several processors.
+
+::
+
+    bpe.py --input train.en train.de --merges 37000 --out bpecodes --workers 2
+
+The codes are those of subword-nmt's own command, byte by byte. Words are counted in parallel; learning from the counts
+is the work of one process. The command would then also apply the codes to the whole text, for vocabularies that nothing
+here uses. Imports nothing of this package.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, Dict, Sequence
+
+from subword_nmt.learn_bpe import get_vocabulary, learn_bpe
+
+
+def count_words(path: Path, workers: int) -> "Counter[str]":
+    """How often each space-separated word occurs in a UTF-8 file."""
+    with path.open(encoding="utf-8") as lines:
+        counts: Counter[str] = get_vocabulary(lines, num_workers=workers)
+        return counts
+
+
+def learn(paths: Sequence[Path], merges: int, out: Path, workers: int) -> Dict[str, Any]:
+    """Writes the codes to ``out``; returns the tokens and types of each file, and the number of merges.
+
+    Raises:
+        ValueError: there are no words.
+    """
+    words: Counter[str] = Counter()
+    sizes = {}
+    for path in paths:
+        counts = count_words(path, workers)
+        sizes[path.name] = {"tokens": sum(counts.values()), "types": len(counts)}
+        words += counts
+    if not words:
+        raise ValueError(f"no words in {', '.join(map(str, paths))}: nothing to learn BPE from")
+    temporary = out.with_name(f"{out.name}.tmp")
+    with temporary.open("w", encoding="utf-8", newline="\n") as codes:
+        learn_bpe([f"{word} {count}" for word, count in words.items()], codes, merges, is_dict=True)
+    learned = sum(1 for _ in temporary.open(encoding="utf-8", newline="\n")) - 1  # without the version
+    os.replace(temporary, out)
+    return {"words": sizes, "types": len(words), "merges": learned}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--input", type=Path, nargs="+", required=True, help="tokenised text")
+    parser.add_argument("--merges", type=int, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="the codes")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="(default: one for each processor)")
+    args = parser.parse_args()
+    try:
+        print(json.dumps(learn(args.input, args.merges, args.out, args.workers)))
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""WMT14 English-German from its public archives: downloaded, checked, and read without unpacking. It needs no fairseq.
+
+::
+
+    wmt14.py download FOLDER [--mirror URL_OR_FOLDER]     the archives, with SHA256SUMS beside them
+    wmt14.py extract FOLDER OUT                           train, valid and test as OUT/NAME.{en,de}
+
+An interrupted download goes on where it stopped. No list of hashes is published with the archives: the first download
+writes down what it got in ``SHA256SUMS``, and whatever is there is checked from then on.
+"""
+
+import argparse
+import gzip
+import hashlib
+import html
+import http.client
+import os
+import re
+import shutil
+import sys
+import tarfile
+import urllib.error
+import urllib.request
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Dict, Iterator, List, Optional, Tuple
+
+if __package__:
+    from .progress import Progress
+else:  # run by path
+    from progress import Progress  # type: ignore[no-redef, import-not-found]
+
+LANGS = ("en", "de")
+BLOCK = 1 << 20
+SUMS = "SHA256SUMS"
+
+
+class ArchiveError(RuntimeError):
+    """An archive that cannot be had or used; the message is one line and names the remedy."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Where a part of the data comes from."""
+
+    url: str
+    subset: str  # train, valid or test
+    members: Tuple[str, str]  # of the two languages; plain lines, or a test set in SGML
+    lines: int  # as far as known: reported against, not required
+
+    @property
+    def name(self) -> str:
+        return self.url.rsplit("/", 1)[1]
+
+
+def _plain(url: str, subset: str, member: str, lines: int) -> Archive:
+    return Archive(url, subset, (f"{member}.en", f"{member}.de"), lines)
+
+
+WMT17 = "http://data.statmt.org/wmt17/translation-task"
+EUROPARL = _plain(
+    "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz", "train", "training/europarl-v7.de-en", 1920209
+)
+COMMON_CRAWL = _plain(
+    "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz", "train", "commoncrawl.de-en", 2399123
+)
+NEWS_COMMENTARY = {
+    9: _plain(
+        "http://statmt.org/wmt14/training-parallel-nc-v9.tgz", "train", "training/news-commentary-v9.de-en", 201288
+    ),
+    12: _plain(f"{WMT17}/training-parallel-nc-v12.tgz", "train", "training/news-commentary-v12.de-en", 270769),
+}
+NEWSTEST2013 = _plain(f"{WMT17}/dev.tgz", "valid", "dev/newstest2013", 3000)
+NEWSTEST2014 = Archive(
+    "http://statmt.org/wmt14/test-full.tgz",
+    "test",
+    ("test-full/newstest2014-deen-src.en.sgm", "test-full/newstest2014-deen-ref.de.sgm"),
+    3003,
+)
+FILTERED_NEWSTEST2014 = 2737
+
+
+def archives(news_commentary: int = 9) -> List[Archive]:
+    """All of them, in the order in which they make up the corpus."""
+    return [EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[news_commentary], NEWSTEST2013, NEWSTEST2014]
+
+
+def sha256(path: Path) -> str:
+    """Hash of a file, as ``sha256sum`` prints it."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(BLOCK), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_sums(folder: Path) -> Dict[str, str]:
+    """File names to hashes, from ``SHA256SUMS``; empty without that file."""
+    path = folder / SUMS
+    rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    return {name: digest for digest, name in rows}
+
+
+def write_sums(folder: Path, sums: Dict[str, str]) -> None:
+    """As ``sha256sum`` writes them."""
+    temporary = folder / f"{SUMS}.tmp"
+    temporary.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
+    os.replace(temporary, folder / SUMS)
+
+
+def source_of(archive: Archive, mirror: Optional[str]) -> str:
+    """The address of an archive: its own, or of the same name at a mirror (an address, or a folder)."""
+    if mirror is None:
+        return archive.url
+    if "://" not in mirror:
+        mirror = Path(mirror).resolve().as_uri()
+    return f"{mirror.rstrip('/')}/{archive.name}"
+
+
+def download(archive: Archive, folder: Path, mirror: Optional[str] = None) -> Path:
+    """The archive's file in ``folder``, downloaded if it is not there, and checked against ``SHA256SUMS``.
+
+    Raises:
+        ArchiveError: no answer, no such file, less than was announced, or another hash than before.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, sums = folder / archive.name, read_sums(folder)
+    if not path.exists():
+        _fetch(source_of(archive, mirror), path)
+        check_gzip(path)
+    found = sha256(path)
+    expected = sums.setdefault(archive.name, found)
+    if found != expected:
+        raise ArchiveError(
+            f"{path}: its SHA-256 is {found}, but {expected} is in {SUMS}: remove the file to download it again, "
+            f"or its line in {SUMS} if the new one is right"
+        )
+    write_sums(folder, sums)
+    return path
+
+
+def _fetch(url: str, path: Path) -> None:
+    """Downloads ``url`` to ``path`` by way of ``path.part``, which a later call continues."""
+    part = path.with_name(f"{path.name}.part")
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            resumed = getattr(answer, "status", None) == http.client.PARTIAL_CONTENT
+            if not resumed:
+                have = 0
+            length = answer.headers.get("Content-Length")
+            total = have + int(length) if length else None
+            _check_space(path.parent, total, have, url)
+            _copy(answer, part, have, total, path.name)
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
+            part.unlink()  # not a beginning of what is there now
+            return _fetch(url, path)
+        raise ArchiveError(f"{url}: {error.code} {error.reason}: try another --mirror") from None
+    except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ArchiveError(f"{url}: {reason}: call again to go on, or try another --mirror") from None
+    os.replace(part, path)
+
+
+def _check_space(folder: Path, total: Optional[int], have: int, url: str) -> None:
+    free = shutil.disk_usage(folder).free
+    if total is not None and total - have > free:
+        raise ArchiveError(f"{url}: {total - have:,} bytes to come, but {free:,} are free in {folder}: make room")
+
+
+def _copy(answer: IO[bytes], part: Path, have: int, total: Optional[int], label: str) -> None:
+    progress = Progress(label, total, "bytes")
+    with part.open("ab" if have else "wb") as file:
+        progress.to(have)
+        while block := answer.read(BLOCK):
+            file.write(block)
+            have += len(block)
+            progress.to(have)
+    progress.close()
+    if total is not None and have < total:
+        raise OSError(f"{have:,} of {total:,} bytes came")
+
+
+def check_gzip(path: Path) -> None:
+    """Raises ArchiveError, and removes the file, if it is not a complete gzip file."""
+    try:
+        with gzip.open(path, "rb") as file:
+            while file.read(BLOCK):
+                pass
+    except (OSError, EOFError, zlib.error) as error:
+        path.unlink()
+        raise ArchiveError(f"{path}: not a complete gzip file ({error}): call again, or try another --mirror") from None
+
+
+def read_member(path: Path, member: str) -> Iterator[str]:
+    """Lines of one member of a tar archive, which is not unpacked; segments, if it is in SGML.
+
+    Raises:
+        ArchiveError: there is no such member, a damaged archive, or text that is not UTF-8.
+    """
+    try:
+        with tarfile.open(path, "r:gz") as tar:
+            for info in tar:
+                if info.name.removeprefix("./") == member and info.isfile():
+                    file = tar.extractfile(info)
+                    assert file is not None
+                    yield from sgm_segments(file.read(), member) if member.endswith(".sgm") else _lines(file, member)
+                    return
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise ArchiveError(f"{path}: cannot be read ({error}): remove it and download it again") from None
+    raise ArchiveError(f"{path}: has no {member}: is it the archive from the address that this tool names?")
+
+
+def _lines(file: IO[bytes], name: str) -> Iterator[str]:
+    for number, line in enumerate(file, 1):
+        yield _decoded(line.rstrip(b"\n"), f"{name}, line {number}")
+
+
+def _decoded(data: bytes, place: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ArchiveError(f"{place}: not UTF-8 ({error.reason})") from None
+
+
+def sgm_segments(data: bytes, name: str) -> List[str]:
+    """The segments of a test set in the SGML of NIST, in the order of the file, without entities.
+
+    Raises:
+        ArchiveError: the segments of a document are not numbered 1, 2, 3, ..., or there are none.
+    """
+    text, segments = _decoded(data, name), []
+    for document in re.split(r"(?i)<doc\b", text)[1:]:
+        found = re.findall(r'(?is)<seg\s+id\s*=\s*"?(\d+)"?\s*>(.*?)</seg>', document)
+        if [int(number) for number, _ in found] != list(range(1, len(found) + 1)):
+            raise ArchiveError(f"{name}: the segments of a document are not in order")
+        segments += [" ".join(html.unescape(segment).split()) for _, segment in found]
+    if not segments:
+        raise ArchiveError(f"{name}: has no segments: is it a test set in SGML?")
+    return segments
+
+
+def extract(folder: Path, out: Path, news_commentary: int = 9) -> Dict[str, int]:
+    """Writes ``OUT/{train,valid,test}.{en,de}``; returns the lines of each archive.
+
+    Raises:
+        ArchiveError: an archive is missing or damaged, the two sides differ, or the test set is the filtered one.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    counts: Dict[str, int] = {}
+    parts: Dict[str, List[Archive]] = {}
+    for archive in archives(news_commentary):
+        parts.setdefault(archive.subset, []).append(archive)
+        if not (folder / archive.name).exists():
+            raise ArchiveError(f"{folder / archive.name} not found: download it first")
+    for subset, sources in parts.items():
+        temporary = [out / f"{subset}.{lang}.tmp" for lang in LANGS]
+        try:
+            for side, file in enumerate(temporary):
+                with file.open("w", encoding="utf-8", newline="\n") as lines:
+                    for archive in sources:
+                        count = 0
+                        for line in read_member(folder / archive.name, archive.members[side]):
+                            lines.write(line + "\n")
+                            count += 1
+                        _check_count(archive, counts, count)
+            for file in temporary:
+                os.replace(file, file.with_suffix(""))
+        finally:
+            for file in temporary:
+                file.unlink(missing_ok=True)
+    return counts
+
+
+def _check_count(archive: Archive, counts: Dict[str, int], count: int) -> None:
+    """Sets or compares the number of lines of one side of an archive."""
+    if counts.setdefault(archive.name, count) != count:
+        raise ArchiveError(
+            f"{archive.name}: {archive.members[0]} has {counts[archive.name]} lines, but {archive.members[1]} {count}: "
+            "the two sides must be aligned"
+        )
+    if archive.subset == "test" and count == FILTERED_NEWSTEST2014:
+        raise ArchiveError(
+            f"{archive.name}: {count} lines are the filtered newstest2014, whose scores do not compare with those of "
+            "the papers: take the full one, 3,003 lines, from test-full.tgz"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("download", help="the archives")
+    command.add_argument("folder", type=Path, help="gets the archives and their hashes")
+    command.add_argument("--mirror", help="address or folder that has them under the same names")
+    command = commands.add_parser("extract", help="train, valid and test as plain text")
+    command.add_argument("folder", type=Path, help="has the archives")
+    command.add_argument("out", type=Path, help="gets train, valid and test")
+    for command in commands.choices.values():
+        command.add_argument("--news-commentary", type=int, choices=sorted(NEWS_COMMENTARY), default=9)
+    args = parser.parse_args()
+    try:
+        if args.command == "download":
+            for archive in archives(args.news_commentary):
+                print(f"{download(archive, args.folder, args.mirror)}: {read_sums(args.folder)[archive.name]}")
+        else:
+            known = {archive.name: archive.lines for archive in archives(args.news_commentary)}
+            for name, count in extract(args.folder, args.out, args.news_commentary).items():
+                print(
+                    f"{name}: {count:,} lines" + ("" if count == known[name] else f" ({known[name]:,} were expected)")
+                )
+    except (ArchiveError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

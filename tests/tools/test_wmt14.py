@@ -1,0 +1,196 @@
+"""WMT14's archives: a mirror over HTTP with the same names and members, good, slow to come, wrong and missing."""
+
+import http.server
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from fairseq_rope.tools import wmt14
+from fairseq_rope.tools.wmt14 import ArchiveError, archives, download, extract, read_sums, sgm_segments, sha256
+
+COMMAND = [sys.executable, Path(wmt14.__file__)]
+COUNTS = {"train": 40, "valid": 7, "test": 5}
+
+
+def sgm(lines, kind):
+    segments = "".join(f'<seg id="{n}">{line}</seg>\n' for n, line in enumerate(lines, 1))
+    return f'<{kind} setid="x">\n<doc docid="a" origlang="en">\n<p>\n{segments}</p>\n</doc>\n</{kind}>\n'
+
+
+def write_archive(path, members):
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in {"other/file.fr": "pas ici\n" * 900, **members}.items():
+            data = content if isinstance(content, bytes) else content.encode()
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+def lines_of(archive, side):
+    return [f"{archive.name} {'en' if side == 0 else 'de'} ä {n}" for n in range(COUNTS[archive.subset])]
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    for archive in archives():
+        contents = []
+        for side, member in enumerate(archive.members):
+            lines = lines_of(archive, side)
+            contents.append(sgm(lines, "srcset") if member.endswith(".sgm") else "\n".join(lines) + "\n")
+        write_archive(folder / archive.name, dict(zip(archive.members, contents)))
+    return folder
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Files of a folder, with ranges; ``cut`` bytes of each answer, if it is set."""
+
+    folder, cut, requests = None, None, []
+
+    def do_GET(self):
+        file = self.folder / self.path.lstrip("/")
+        if not file.exists():
+            self.send_error(404)
+            return
+        data, start = file.read_bytes(), re.match(r"bytes=(\d+)-", self.headers.get("Range", "bytes=0-"))
+        start = int(start[1])
+        self.requests.append((file.name, start))
+        if start >= len(data):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(data) - start))
+        self.end_headers()
+        self.wfile.write(data[start:][: self.cut])
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server(mirror):
+    handler = type("Handler", (Handler,), {"folder": mirror, "requests": []})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        handler.address = f"http://127.0.0.1:{httpd.server_address[1]}"
+        yield handler
+        httpd.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["http", "folder", "file"])
+def test_the_archives_are_downloaded_and_their_hashes_recorded(mirror, server, tmp_path, kind):
+    address = {"http": server.address, "folder": str(mirror), "file": mirror.as_uri()}[kind]
+    out = tmp_path / "archives"
+    command = [*COMMAND, "download", out, "--mirror", address]
+    for _ in range(2):  # the second time nothing is fetched
+        printed = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
+        assert len(printed.splitlines()) == 5
+    assert read_sums(out) == {a.name: sha256(mirror / a.name) for a in archives()}
+    assert len(server.requests) == (5 if kind == "http" else 0)
+    assert sorted(p.name for p in out.iterdir()) == sorted([*(a.name for a in archives()), "SHA256SUMS"])
+
+
+def test_what_an_interruption_left_is_continued(mirror, server, tmp_path):
+    archive = archives()[0]
+    server.cut = 100
+    with pytest.raises(ArchiveError, match=r"call again to go on"):
+        download(archive, tmp_path / "a", server.address)
+    assert (tmp_path / f"a/{archive.name}.part").stat().st_size == 100
+    server.cut = None
+    path = download(archive, tmp_path / "a", server.address)
+    assert server.requests[-1] == (archive.name, 100)
+    assert path.read_bytes() == (mirror / archive.name).read_bytes()
+    assert sorted(p.name for p in path.parent.iterdir()) == ["SHA256SUMS", archive.name]
+
+
+def test_a_part_that_is_longer_than_the_file_is_thrown_away(mirror, server, tmp_path):
+    archive = archives()[0]
+    (tmp_path / f"{archive.name}.part").write_bytes(b"x" * 10**6)
+    assert download(archive, tmp_path, server.address).read_bytes() == (mirror / archive.name).read_bytes()
+
+
+def test_missing_corrupt_and_changed_archives_are_refused(mirror, server, tmp_path):
+    first, second, third = archives()[:3]
+    (mirror / first.name).unlink()
+    with pytest.raises(ArchiveError, match=f"{first.name}: 404 Not Found: try another --mirror"):
+        download(first, tmp_path, server.address)
+    good = (mirror / second.name).read_bytes()
+    for bad in (good[: len(good) // 2], b"<html>moved</html>"):
+        (mirror / second.name).write_bytes(bad)
+        with pytest.raises(ArchiveError, match="not a complete gzip file"):
+            download(second, tmp_path, server.address)
+    assert not any(path.name.startswith(second.name) for path in tmp_path.iterdir() if path.is_file())
+    path = download(third, tmp_path, server.address)
+    path.write_bytes(good)
+    with pytest.raises(ArchiveError, match=r"its SHA-256 is .* is in SHA256SUMS: remove the file"):
+        download(third, tmp_path, server.address)
+    server.address = "http://127.0.0.1:1"
+    with pytest.raises(ArchiveError, match="refused"):
+        download(second, tmp_path, server.address)
+
+
+def test_no_room_is_said_before_anything_is_written(mirror, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(wmt14.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 9))
+    with pytest.raises(ArchiveError, match=r"bytes to come, but 9 are free in .*: make room"):
+        download(archives()[0], tmp_path / "a", server.address)
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_the_corpus_is_read_from_the_archives_in_order(mirror, tmp_path):
+    counts = extract(mirror, tmp_path / "out")
+    assert counts == {a.name: COUNTS[a.subset] for a in archives()}
+    for side, lang in enumerate(("en", "de")):
+        for subset in COUNTS:
+            expected = [line for a in archives() if a.subset == subset for line in lines_of(a, side)]
+            assert (tmp_path / f"out/{subset}.{lang}").read_text(encoding="utf-8").split("\n")[:-1] == expected
+    assert sorted(p.name for p in tmp_path.glob("out/*")) == sorted(
+        f"{s}.{lang}" for s in COUNTS for lang in ("en", "de")
+    )
+
+
+def test_segments_keep_their_order_and_lose_their_entities():
+    text = sgm(["a &amp; b &lt;c&gt;", "  two\n lines &quot;x&quot; ", "&apos;&#228;"], "refset")
+    second = '<DOC docid="b"><hl><seg id=1>third</seg></hl></DOC>'
+    assert sgm_segments((text + second).encode(), "x") == ["a & b <c>", 'two lines "x"', "'ä", "third"]
+    with pytest.raises(ArchiveError, match="not in order"):
+        sgm_segments(text.replace('id="2"', 'id="3"').encode(), "x")
+    with pytest.raises(ArchiveError, match="has no segments"):
+        sgm_segments(b"plain\n", "x")
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ("filtered", "2737 lines are the filtered newstest2014"),
+        ("sides", "the two sides must be aligned"),
+        ("member", "has no test-full/newstest2014-deen-ref.de.sgm"),
+        ("latin", "not UTF-8"),
+        ("damaged", "cannot be read"),
+        ("missing", "test-full.tgz not found: download it first"),
+    ],
+)
+def test_wrong_archives_are_refused_in_one_line_and_leave_nothing(mirror, tmp_path, change, message):
+    test = archives()[-1]
+    count = 2737 if change == "filtered" else 5
+    source, target = sgm(["x"] * count, "srcset"), sgm(["x"] * (4 if change == "sides" else count), "refset")
+    target = target.encode() + (b"\xff" if change == "latin" else b"")
+    members = {test.members[0]: source, test.members[1]: target}
+    if change == "member":
+        del members[test.members[1]]
+    write_archive(mirror / test.name, members)
+    if change == "damaged":
+        (mirror / test.name).write_bytes((mirror / test.name).read_bytes()[:150])
+    if change == "missing":
+        (mirror / test.name).unlink()
+    command = [*COMMAND, "extract", mirror, tmp_path / "out"]
+    failed = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    assert failed.returncode == 1 and failed.stderr.count("\n") == 1 and message in failed.stderr
+    assert not list((tmp_path / "out").glob("test*"))
