@@ -6,7 +6,6 @@
 """
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -14,9 +13,9 @@ from pathlib import Path
 from typing import Any, Dict
 
 if __package__:
-    from .run_info import versions
+    from .run_info import sha256, versions
 else:  # run by path
-    from run_info import versions  # type: ignore[no-redef, import-not-found]
+    from run_info import sha256, versions  # type: ignore[no-redef, import-not-found]
 
 BINARISED = re.compile(r"\[(\w+)\] (\S+): (\d+) sents, (\d+) tokens, ([\d.]+)% replaced")
 RULES = ("too_short", "too_long", "ratio")
@@ -45,15 +44,6 @@ def _vocabulary(folder: Path) -> int:
     """Types of the joined dictionary, without fairseq's four special symbols."""
     with next((folder / "bin").glob("dict.*.txt")).open(encoding="utf-8") as lines:
         return sum(1 for _ in lines)
-
-
-def sha256(path: Path) -> str:
-    """Hash of a file, as ``sha256sum`` prints it."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def summary(info: Dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Records what a run was made with: command, commit, versions, machine. Imports nothing of this package."""
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -30,6 +31,15 @@ def commit(root: Path) -> Optional[str]:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def sha256(path: Path) -> str:
+    """Hash of a file, as ``sha256sum`` prints it."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def main() -> None:

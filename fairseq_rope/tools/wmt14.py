@@ -11,7 +11,6 @@ writes down what it got in ``SHA256SUMS``, and whatever is there is checked from
 
 import argparse
 import gzip
-import hashlib
 import html
 import http.client
 import os
@@ -28,8 +27,10 @@ from typing import IO, Dict, Iterator, List, Optional, Tuple
 
 if __package__:
     from .progress import Progress
+    from .run_info import sha256
 else:  # run by path
     from progress import Progress  # type: ignore[no-redef, import-not-found]
+    from run_info import sha256  # type: ignore[no-redef, import-not-found]
 
 LANGS = ("en", "de")
 BLOCK = 1 << 20
@@ -84,15 +85,6 @@ FILTERED_NEWSTEST2014 = 2737
 def archives(news_commentary: int = 9) -> List[Archive]:
     """All of them, in the order in which they make up the corpus."""
     return [EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[news_commentary], NEWSTEST2013, NEWSTEST2014]
-
-
-def sha256(path: Path) -> str:
-    """Hash of a file, as ``sha256sum`` prints it."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(BLOCK), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def read_sums(folder: Path) -> Dict[str, str]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_rope.tools import wmt14
-from fairseq_rope.tools.wmt14 import ArchiveError, archives, download, extract, read_sums, sgm_segments, sha256
+from fairseq_rope.tools.run_info import sha256
+from fairseq_rope.tools.wmt14 import ArchiveError, archives, download, extract, read_sums, sgm_segments
 
 COMMAND = [sys.executable, Path(wmt14.__file__)]
 COUNTS = {"train": 40, "valid": 7, "test": 5}
