@@ -11,6 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 
 from .architectures import ARCHITECTURES, REFERENCE, SIZES
+from .options import add_encoding_args
 from .positions import POSITIONS
 from .tools.average import CheckpointError, load_checkpoint
 
@@ -39,11 +40,24 @@ def table(vocabulary: int) -> str:
     return "\n".join(f"{arch:<36}{position:<22}{count:>14,}" for arch, position, count in rows)
 
 
+def options() -> str:
+    """The flags of each encoding, as text: fairseq-train's own --help ends before it knows the architecture."""
+    parts = []
+    for name, encoding in POSITIONS.items():
+        parser = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, argument_default=argparse.SUPPRESS)
+        add_encoding_args(parser, name)
+        summary = (encoding.__doc__ or "").split("\n")[0]
+        flags = parser.format_help().split("\n", 1)[1:]  # without argparse's heading
+        parts.append("\n".join([f"{name}: {summary}", *(text.rstrip() for text in flags if text.strip())]))
+    return "\n\n".join(parts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fairseq_rope", description=__doc__)
     parser.add_argument(
         "--vocabulary", type=int, default=VOCABULARY, help=f"types to count for (default: {VOCABULARY})"
     )
+    parser.add_argument("--options", action="store_true", help="list the flags of each encoding, for fairseq-train")
     parser.add_argument("--check-arch", metavar="ARCH", help="only say whether this architecture exists")
     parser.add_argument(
         "--check-checkpoint", metavar="FILE", type=Path, help="only say whether this file can be loaded"
@@ -58,6 +72,9 @@ def main() -> None:
     if args.check_arch:
         if args.check_arch not in ARCH_MODEL_REGISTRY:
             sys.exit(f"error: unknown architecture '{args.check_arch}': `python -m fairseq_rope` lists them")
+        return
+    if args.options:
+        print(options())
         return
     print(f"--user-dir {Path(__file__).parent}\n")
     print("position encodings (--encoder-position, --decoder-position):", ", ".join(POSITIONS), "\n")

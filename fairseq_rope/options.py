@@ -20,7 +20,12 @@ def add_position_args(parser: ArgumentParser) -> None:
             choices=sorted(POSITIONS),
             help=f"position encoding of the {side}'s self-attention",
         )
-    for option, field in _options(*POSITIONS).items():
+    add_encoding_args(parser, *POSITIONS)
+
+
+def add_encoding_args(parser: ArgumentParser, *names: str) -> None:
+    """Adds the flags of these encodings."""
+    for option, field in _options(*names).items():
         kwargs: Dict[str, Any] = {"action": "store_true", "help": field.metadata["help"]}
         if not isinstance(field.default, bool):
             kwargs = {

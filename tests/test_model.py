@@ -1,5 +1,6 @@
 """The model as fairseq users see it: stock equivalence, flags, options that are refused, command line."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +108,15 @@ def test_the_readme_states_what_each_encoding_adds():
         added, invariant = table[name][:2]
         assert added == f"{count_parameters(f'{family}_base', VOCABULARY) - plain:,}", name
         assert invariant == ("yes" if POSITIONS[name].shift_invariant else "no"), name
+
+
+def test_every_flag_is_listed_with_its_default():
+    command = [sys.executable, "-m", "fairseq_rope", "--options"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = " ".join(listed.split())
+    for name, encoding in POSITIONS.items():
+        assert f"\n{name}: " in f"\n{listed}"
+        for field in dataclasses.fields(encoding.Options):
+            assert f"--{encoding.prefix}-{field.name}".replace("_", "-") in listed
+            assert field.metadata["help"] in words
+            assert isinstance(field.default, bool) or f"{field.metadata['help']} (default: {field.default})" in words

@@ -146,7 +146,7 @@ class LinearAttention(PositionalMultiheadAttention):
 
 
 class LinearRotaryEncoding(RotaryEncoding):
-    """Rotates the features of q and k, after the feature map (eq. 11), inside :class:`LinearAttention`."""
+    """Rotates the features of q and k, after the feature map (eq. 11), in attention without a softmax."""
 
     Options = LinearOptions
     prefix = "linear"
