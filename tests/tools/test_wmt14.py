@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_rope.tools import download as downloads
 from fairseq_rope.tools import wmt14
+from fairseq_rope.tools.download import ArchiveError, download, read_sums
 from fairseq_rope.tools.run_info import sha256
-from fairseq_rope.tools.wmt14 import ArchiveError, archives, download, extract, read_sums, sgm_segments
+from fairseq_rope.tools.wmt14 import archives, extract, sgm_segments, source_of
 
 COMMAND = [sys.executable, Path(wmt14.__file__)]
 COUNTS = {"train": 40, "valid": 7, "test": 5}
@@ -103,10 +105,10 @@ def test_what_an_interruption_left_is_continued(mirror, server, tmp_path):
     archive = archives()[0]
     server.cut = 100
     with pytest.raises(ArchiveError, match=r"call again to go on"):
-        download(archive, tmp_path / "a", server.address)
+        download(source_of(archive, server.address), tmp_path / "a")
     assert (tmp_path / f"a/{archive.name}.part").stat().st_size == 100
     server.cut = None
-    path = download(archive, tmp_path / "a", server.address)
+    path = download(source_of(archive, server.address), tmp_path / "a")
     assert server.requests[-1] == (archive.name, 100)
     assert path.read_bytes() == (mirror / archive.name).read_bytes()
     assert sorted(p.name for p in path.parent.iterdir()) == ["SHA256SUMS", archive.name]
@@ -115,33 +117,33 @@ def test_what_an_interruption_left_is_continued(mirror, server, tmp_path):
 def test_a_part_that_is_longer_than_the_file_is_thrown_away(mirror, server, tmp_path):
     archive = archives()[0]
     (tmp_path / f"{archive.name}.part").write_bytes(b"x" * 10**6)
-    assert download(archive, tmp_path, server.address).read_bytes() == (mirror / archive.name).read_bytes()
+    assert download(source_of(archive, server.address), tmp_path).read_bytes() == (mirror / archive.name).read_bytes()
 
 
 def test_missing_corrupt_and_changed_archives_are_refused(mirror, server, tmp_path):
     first, second, third = archives()[:3]
     (mirror / first.name).unlink()
     with pytest.raises(ArchiveError, match=f"{first.name}: 404 Not Found: try another --mirror"):
-        download(first, tmp_path, server.address)
+        download(source_of(first, server.address), tmp_path)
     good = (mirror / second.name).read_bytes()
     for bad in (good[: len(good) // 2], b"<html>moved</html>"):
         (mirror / second.name).write_bytes(bad)
         with pytest.raises(ArchiveError, match="not a complete gzip file"):
-            download(second, tmp_path, server.address)
+            download(source_of(second, server.address), tmp_path)
     assert not any(path.name.startswith(second.name) for path in tmp_path.iterdir() if path.is_file())
-    path = download(third, tmp_path, server.address)
+    path = download(source_of(third, server.address), tmp_path)
     path.write_bytes(good)
     with pytest.raises(ArchiveError, match=r"its SHA-256 is .* is in SHA256SUMS: remove the file"):
-        download(third, tmp_path, server.address)
+        download(source_of(third, server.address), tmp_path)
     server.address = "http://127.0.0.1:1"
     with pytest.raises(ArchiveError, match="refused"):
-        download(second, tmp_path, server.address)
+        download(source_of(second, server.address), tmp_path)
 
 
 def test_no_room_is_said_before_anything_is_written(mirror, server, tmp_path, monkeypatch):
-    monkeypatch.setattr(wmt14.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 9))
+    monkeypatch.setattr(downloads.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 9))
     with pytest.raises(ArchiveError, match=r"bytes to come, but 9 are free in .*: make room"):
-        download(archives()[0], tmp_path / "a", server.address)
+        download(source_of(archives()[0], server.address), tmp_path / "a")
     assert list((tmp_path / "a").iterdir()) == []
 
 
