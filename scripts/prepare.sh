@@ -116,6 +116,7 @@ out=$(cd "$out" && pwd)
 trap 'rm -rf "$out"/{raw,bin}.tmp "$out"/{tok,bpe}/*.tmp "$out"/bpecodes.tmp' EXIT
 setting "input $source-$target$hashes"
 step "$out" copy raw copy_raw
+setting "control characters removed"
 step "$out" tokenize tok tokenize
 setting "merges $merges"
 step "$out" learn-bpe bpecodes learn_bpe
