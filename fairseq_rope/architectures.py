@@ -12,6 +12,7 @@ from fairseq.models import register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
 from . import model  # noqa: F401  (registers the model that the names below belong to)
+from .distributed import join_processes
 from .positions import POSITIONS
 
 SIZES: Dict[str, Dict[str, Any]] = {
@@ -50,6 +51,7 @@ def _let_half_precision_run(args: Any) -> None:
 
 def _set_size(args: Any, size: str) -> None:
     _let_half_precision_run(args)
+    join_processes(args)
     dimensions = dict(SIZES[size])
     args.dropout = getattr(args, "dropout", dimensions.pop("dropout"))
     for name, value in dimensions.items():

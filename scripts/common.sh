@@ -49,7 +49,9 @@ step() {
   fi
   rm -f "$_stamp"
   say "$_name"
+  local _start=$SECONDS
   "$@"
+  say "$_name: $((SECONDS - _start)) s"
   mkdir -p "$(dirname "$_stamp")"
   printf '%s' "$SETTINGS" >"$_stamp.tmp"
   mv "$_stamp.tmp" "$_stamp"
@@ -63,7 +65,8 @@ logged() {
 }
 log_failure() {
   local reason
-  reason=$(tail -n 400 "$1" | grep -E '^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |^[a-zA-Z_.]+Error:|No module named' | tail -n 1 | cut -c 1-300) || true
+  reason=$(tail -n 400 "$1" | sed 's/^\[rank[0-9]*\]: //' | grep -v ChildFailedError |
+    grep -E '^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |^[a-zA-Z_.]+Error:|No module named' | tail -n 1 | cut -c 1-300) || true
   die "$2 failed: ${reason:-no reason given} (log: $1)"
 }
 

@@ -10,20 +10,30 @@
 #   --seed N           random seed (default: 1)
 #   --max-update N     updates (default: the recipe's, else 100000)
 #   --save-every N     updates between checkpoints; the last ten are kept (default: the recipe's, else 1500)
-# Killed, it continues from the last checkpoint when called again; with other settings it starts anew, and moves the
-# old run to RUN.old-TIME. Flags behind -- win over the recipe's.
+#   --target-tokens N  target tokens of an update, on all devices together: --max-tokens and --update-freq are chosen for
+#                      it and printed (default: the recipe's, else none: --max-tokens 4096 on each device)
+#   --device-tokens N  limit of --max-tokens then, for the memory of a device (default: 4096; more is faster)
+#   --processes N      on this machine (default: one for each GPU, else 1); several CPU processes work over gloo
+# When fairseq-train crashes it is started again, if there is a new checkpoint since the last start. Killed, this script
+# continues from the last checkpoint when called again, also with another number of devices; with other settings it
+# starts anew, and moves the old run to RUN.old-TIME. Flags behind -- win over the recipe's.
+#
+# Environment, for several machines (torchrun): call the same command on each, with RUN and DATA on a shared disk and
+#   NODES        how many machines (default: 1), each with as many processes
+#   NODE_RANK    0 on the first, which writes RUN, then 1, 2, ...
+#   MASTER_ADDR  address of the first; MASTER_PORT a free port there (default: 29500)
 #
 # Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --out /tmp/run
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-data='' arch='' out='' recipe='' seed=1 max_update='' save_every=''
+data='' arch='' out='' recipe='' seed=1 max_update='' save_every='' target_tokens='' device_tokens=4096 processes=''
 command_line="scripts/train.sh $*"
 while (($#)); do
   case $1 in
     --help | -h) show_help ;;
-    --data | --arch | --out | --recipe | --seed | --max-update | --save-every)
+    --data | --arch | --out | --recipe | --seed | --max-update | --save-every | --target-tokens | --device-tokens | --processes)
       need_value "$1" $#
       name=${1#--}
       printf -v "${name//-/_}" '%s' "$2"
@@ -34,15 +44,24 @@ while (($#)); do
   esac
 done
 [[ $data && $arch && $out ]] || usage_error "--data, --arch and --out are needed"
-TRAIN_FLAGS=() MAX_UPDATE=100000 SAVE_EVERY=1500
+TRAIN_FLAGS=() MAX_UPDATE=100000 SAVE_EVERY=1500 TARGET_TOKENS='' BF16=no AVERAGE_LAST=5
 load_recipe "$recipe"
-: "${max_update:=$MAX_UPDATE}" "${save_every:=$SAVE_EVERY}"
+: "${max_update:=$MAX_UPDATE}" "${save_every:=$SAVE_EVERY}" "${target_tokens:=$TARGET_TOKENS}"
+nodes=${NODES:-1} node_rank=${NODE_RANK:-0}
 need_number --seed "$seed"
 need_number --max-update "$max_update"
 need_number --save-every "$save_every"
 ((max_update > 0 && save_every > 0)) || usage_error "--max-update and --save-every must be at least 1"
+[[ ! $target_tokens ]] || need_number --target-tokens "$target_tokens"
+need_number --device-tokens "$device_tokens"
+[[ ! $processes ]] || need_number --processes "$processes"
+need_number NODES "$nodes"
+need_number NODE_RANK "$node_rank"
+((node_rank < nodes)) || usage_error "NODE_RANK counts from 0 to NODES - 1 ($((nodes - 1))), but it is $node_rank"
+((nodes == 1)) || [[ ${MASTER_ADDR:-} ]] || usage_error "MASTER_ADDR is needed with NODES=$nodes: the address of the machine with NODE_RANK=0"
 for flag in "$@"; do
   case $flag in
+    --max-tokens | --update-freq) target_tokens='' ;; # chosen by hand
     --seed | --arch | --max-update | --save-dir | --save-interval-updates | --keep-interval-updates | --user-dir)
       usage_error "$flag does not go behind --: it has an option of its own, or is set here"
       ;;
@@ -54,23 +73,53 @@ use_environment fairseq-train
 pair=$(find "$data/bin" -name 'train.*.idx' -printf '%f\n' | sort | head -n 1 | cut -d . -f 2) # such as en-de
 python -m fairseq_rope --check-arch "$arch" || exit 1
 
+read -r gpus bf16 <<<"$(python -c 'import torch; print(torch.cuda.device_count(), torch.cuda.is_available() and torch.cuda.is_bf16_supported())')"
+: "${processes:=$((gpus > 0 ? gpus : 1))}"
+((processes > 0)) || usage_error "--processes must be at least 1"
+((gpus == 0 || processes <= gpus)) || usage_error "--processes is $processes, but there are $gpus GPUs"
+
 flags=(
   --arch "$arch" --share-all-embeddings --seed "$seed"
   --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0
   --lr-scheduler inverse_sqrt --warmup-init-lr 1e-7 --warmup-updates 4000 --lr 5e-4
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1
-  --max-tokens 4096 ${TRAIN_FLAGS[@]+"${TRAIN_FLAGS[@]}"} "$@"
 )
+[[ $target_tokens ]] || flags+=(--max-tokens 4096)
+[[ $BF16 == no || $bf16 == False ]] || flags+=(--bf16)
+flags+=(${TRAIN_FLAGS[@]+"${TRAIN_FLAGS[@]}"} "$@")
+batch_flags=() # not part of the settings: a run may go on with other devices
+if [[ $target_tokens ]]; then
+  read -r max_tokens frequency <<<"$(python "$TOOLS/batch.py" "$data/bin" --source "${pair%-*}" --target "${pair#*-}" \
+    --target-tokens "$target_tokens" --devices $((nodes * processes)) --device-tokens "$device_tokens")"
+  [[ $max_tokens ]] || exit 1
+  batch_flags=(--max-tokens "$max_tokens" --update-freq "$frequency")
+fi
+launch=(fairseq-train)
+if ((nodes * processes > 1)); then
+  launch=(torchrun --nnodes "$nodes" --node-rank "$node_rank" --nproc-per-node "$processes"
+    --master-addr "${MASTER_ADDR:-127.0.0.1}" --master-port "${MASTER_PORT:-29500}" "$(command -v fairseq-train)")
+elif ((gpus > 1)); then
+  batch_flags+=(--distributed-world-size 1)
+fi
+launch+=("$data/bin" --source-lang "${pair%-*}" --target-lang "${pair#*-}" --user-dir "$USER_DIR" --save-dir "$out/checkpoints"
+  "${flags[@]}" ${batch_flags[@]+"${batch_flags[@]}"} --max-update "$max_update" --save-interval-updates "$save_every"
+  --keep-interval-updates $((AVERAGE_LAST > 10 ? AVERAGE_LAST : 10)) --no-epoch-checkpoints --save-interval 1000000
+  --validate-interval 1000000 --log-format json --log-interval 10)
+if ((node_rank > 0)); then exec "${launch[@]}"; fi # the first machine keeps the run
+
 setting "data $(sha256sum <"$data/.stamps/binarize" | cut -c 1-64)"
-setting "train ${flags[*]} --save-interval-updates $save_every"
+setting "train ${flags[*]} --save-interval-updates $save_every${target_tokens:+ target tokens $target_tokens}"
 if [[ -f $out/settings && $(<"$out/settings") != "${SETTINGS%$'\n'}" ]]; then
   old=$out.old-$(date +%Y%m%d-%H%M%S)
   say "other settings than before: the old run moves to $old"
   mv "$out" "$old"
 fi
-newest=$(find "$out/checkpoints" -name 'checkpoint_*_*.pt' 2>/dev/null | sed 's/.*_//; s/\.pt$//' | sort -n | tail -n 1) || newest=
-[[ ! $newest || $newest -le $max_update ]] ||
-  die "$out was trained for $newest updates already: choose --max-update $newest or more, or another --out"
+newest() {
+  find "$out/checkpoints" -name 'checkpoint_*_*.pt' 2>/dev/null | sed 's/.*_//; s/\.pt$//' | sort -n | tail -n 1
+}
+reached=$(newest) || reached=
+[[ ! $reached || $reached -le $max_update ]] ||
+  die "$out was trained for $reached updates already: choose --max-update $reached or more, or another --out"
 mkdir -p "$out"
 printf '%s' "$SETTINGS" >"$out/settings"
 
@@ -78,30 +127,39 @@ printf '%s' "$SETTINGS" >"$out/settings"
 repair() {
   local last=$out/checkpoints/checkpoint_last.pt good
   [[ -f $last ]] && ! python -m fairseq_rope --check-checkpoint "$last" 2>/dev/null || return 0
-  good=$(find "$out/checkpoints" -name "checkpoint_*_$newest.pt" | head -n 1)
+  good=$(find "$out/checkpoints" -name "checkpoint_*_$(newest).pt" | head -n 1)
   [[ $good ]] || die "$last is damaged and there is no other checkpoint: remove $out and train again"
   say "$last is damaged: going back to $(basename "$good")"
   cp "$good" "$last.tmp"
   mv "$last.tmp" "$last"
 }
 
+# fairseq's log goes to train.log as it comes; the bar on stderr reads it
+run_fairseq() {
+  "${launch[@]}" 2>&1 | tee -a "$out/train.log" |
+    python "$TOOLS/progress.py" train --total "$max_update" --label "train $arch, seed $seed"
+}
+
 train() {
-  local checkpoints=$out/checkpoints
-  repair
+  local checkpoints=$out/checkpoints before
   python "$TOOLS/run_info.py" --root "$ROOT" --out "$out/run.json" "command=$command_line" \
-    "arch=$arch" "recipe=${recipe:-none}" "seed=$seed" "max_update=$max_update" "flags=${flags[*]}"
-  # fairseq's log goes to train.log as it comes; the bar on stderr reads it
-  fairseq-train "$data/bin" --source-lang "${pair%-*}" --target-lang "${pair#*-}" --user-dir "$USER_DIR" --save-dir "$out/checkpoints" "${flags[@]}" \
-    --max-update "$max_update" --save-interval-updates "$save_every" --keep-interval-updates 10 \
-    --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 \
-    --log-format json --log-interval 10 2>&1 | tee -a "$out/train.log" |
-    python "$TOOLS/progress.py" train --total "$max_update" --label "train $arch, seed $seed" ||
-    log_failure "$out/train.log" fairseq-train
+    "arch=$arch" "recipe=${recipe:-none}" "seed=$seed" "max_update=$max_update" "flags=${flags[*]}" \
+    "devices=$((nodes * processes))" "batch=${batch_flags[*]}"
+  repair
+  before=$(newest) || before=
+  until run_fairseq; do
+    reached=$(newest) || reached=
+    ((${reached:-0} > ${before:-0})) || log_failure "$out/train.log" fairseq-train
+    say "fairseq-train ended before its time: going on from update $reached (log: $out/train.log)"
+    before=$reached
+    repair
+  done
   # fairseq writes no checkpoint by updates at the end of an epoch: the last one must be there all the same
   if [[ -f $checkpoints/checkpoint_last.pt && ! $(find "$checkpoints" -name "checkpoint_*_$max_update.pt") ]]; then
     cp "$checkpoints/checkpoint_last.pt" "$checkpoints/checkpoint_0_$max_update.pt.tmp"
     mv "$checkpoints/checkpoint_0_$max_update.pt.tmp" "$checkpoints/checkpoint_0_$max_update.pt"
   fi
 }
+trap 'exit 130' INT # not a crash
 setting "max-update $max_update"
 step "$out" train checkpoints train

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.test_cli import run
+from .commands import run
 
 
 @pytest.mark.slow

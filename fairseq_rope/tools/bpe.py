@@ -2,11 +2,11 @@
 
 ::
 
-    bpe.py --input train.en train.de --merges 37000 --out bpecodes --workers 2
+    bpe.py --input train.en train.de --merges 37000 --out bpecodes --workers 2 [--vocabularies vocab.en vocab.de]
 
 The codes are those of subword-nmt's own command, byte by byte. Words are counted in parallel; learning from the counts
-is the work of one process. The command would then also apply the codes to the whole text, for vocabularies that nothing
-here uses. Imports nothing of this package.
+is the work of one process. For the vocabularies of the two sides the command applies the codes to the whole text; here
+they are applied to each word once, and only when asked for. Imports nothing of this package.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Dict, Sequence
 
+from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import get_vocabulary, learn_bpe
 
 
@@ -27,26 +28,50 @@ def count_words(path: Path, workers: int) -> "Counter[str]":
         return counts
 
 
-def learn(paths: Sequence[Path], merges: int, out: Path, workers: int) -> Dict[str, Any]:
+def learn(
+    paths: Sequence[Path], merges: int, out: Path, workers: int, vocabularies: Sequence[Path] = ()
+) -> Dict[str, Any]:
     """Writes the codes to ``out``; returns the tokens and types of each file, and the number of merges.
+
+    Args:
+        vocabularies: for each of ``paths`` a file that gets its subwords and their counts, the most frequent first, as
+            ``subword-nmt apply-bpe --vocabulary`` reads them; or none.
 
     Raises:
         ValueError: there are no words.
     """
     words: Counter[str] = Counter()
-    sizes = {}
+    sizes, sides = {}, []
     for path in paths:
         counts = count_words(path, workers)
         sizes[path.name] = {"tokens": sum(counts.values()), "types": len(counts)}
         words += counts
+        if vocabularies:
+            sides.append(counts)
     if not words:
         raise ValueError(f"no words in {', '.join(map(str, paths))}: nothing to learn BPE from")
     temporary = out.with_name(f"{out.name}.tmp")
     with temporary.open("w", encoding="utf-8", newline="\n") as codes:
         learn_bpe([f"{word} {count}" for word, count in words.items()], codes, merges, is_dict=True)
     learned = sum(1 for _ in temporary.open(encoding="utf-8", newline="\n")) - 1  # without the version
+    for counts, path in zip(sides, vocabularies):
+        write_vocabulary(counts, temporary, path)
     os.replace(temporary, out)
     return {"words": sizes, "types": len(words), "merges": learned}
+
+
+def write_vocabulary(words: "Counter[str]", codes: Path, out: Path) -> None:
+    """Writes how often each subword occurs in words of these counts."""
+    subwords: Counter[str] = Counter()
+    with codes.open(encoding="utf-8") as file:
+        bpe = BPE(file)
+    for word, count in words.items():
+        for subword in bpe.segment_tokens([word]):
+            subwords[subword] += count
+    temporary = out.with_name(f"{out.name}.tmp")
+    rows = [f"{subword} {count}\n" for subword, count in subwords.most_common()]
+    temporary.write_text("".join(rows), encoding="utf-8")
+    os.replace(temporary, out)
 
 
 def main() -> None:
@@ -55,9 +80,10 @@ def main() -> None:
     parser.add_argument("--merges", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True, help="the codes")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="(default: one for each processor)")
+    parser.add_argument("--vocabularies", type=Path, nargs="+", default=[], help="a file for each input")
     args = parser.parse_args()
     try:
-        print(json.dumps(learn(args.input, args.merges, args.out, args.workers)))
+        print(json.dumps(learn(args.input, args.merges, args.out, args.workers, args.vocabularies)))
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
 

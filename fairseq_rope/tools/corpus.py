@@ -24,6 +24,10 @@ SPACES = re.compile("[\t\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 and the tab, which the removal of control characters would take out from between two words."""
 
 
+MAX_BYTES = 100_000
+"""Of a line: no sentence is longer, and what is behind would spend hours on one that is."""
+
+
 class CorpusError(ValueError):
     """Input that cannot be used; the message names the file and the remedy."""
 
@@ -44,12 +48,16 @@ def lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file, plain or gzipped; only a newline ends a line, other breaks become spaces.
 
     Raises:
-        CorpusError: a line that is not UTF-8 (named by its number), or a damaged gzip file.
+        CorpusError: a line that is not UTF-8 or absurdly long (named by its number), or a damaged gzip file.
     """
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw:
         number = 0
         try:
-            for number, line in enumerate(raw, 1):
+            for number, line in enumerate(iter(lambda: raw.readline(MAX_BYTES + 1), b""), 1):
+                if len(line) > MAX_BYTES:
+                    raise CorpusError(
+                        f"{path}, line {number}: longer than {MAX_BYTES:,} bytes: is it text, one sentence a line?"
+                    )
                 yield SPACES.sub(" ", line.decode("utf-8").rstrip("\n")).strip()
         except UnicodeDecodeError as error:
             raise CorpusError(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None

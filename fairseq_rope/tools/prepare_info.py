@@ -8,7 +8,6 @@
 import argparse
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any, Dict
 
@@ -17,7 +16,6 @@ if __package__:
 else:  # run by path
     from run_info import sha256, versions  # type: ignore[no-redef, import-not-found]
 
-BINARISED = re.compile(r"\[(\w+)\] (\S+): (\d+) sents, (\d+) tokens, ([\d.]+)% replaced")
 RULES = ("too_short", "too_long", "ratio")
 
 
@@ -29,12 +27,8 @@ def collect(folder: Path) -> Dict[str, Any]:
         "cleaned": json.loads((folder / "clean.json").read_text()),
         "bpe": json.loads((folder / "bpe.json").read_text()),
         "vocabulary": _vocabulary(folder),
-        "binarised": {},
+        "binarised": json.loads((folder / "binarize.json").read_text()),
     }
-    for lang, path, sentences, tokens, unknown in BINARISED.findall((folder / "preprocess.log").read_text()):
-        name = Path(path).name.replace(".clean", "").rsplit(".", 1)[0]
-        counts = {"sentences": int(sentences), "tokens": int(tokens), "percent_unknown": float(unknown)}
-        info["binarised"].setdefault(name, {})[lang] = counts
     info["sha256"] = {path.name: sha256(path) for path in [folder / "bpecodes", *sorted((folder / "raw").glob("*.??"))]}
     info["versions"] = versions()
     return info
@@ -60,7 +54,7 @@ def summary(info: Dict[str, Any]) -> str:
         f"BPE merges: {bpe['merges']:,}; vocabulary: {info['vocabulary']:,} types",
     ]
     for name, sides in info["binarised"].items():
-        tokens = ", ".join(f"{lang} {c['tokens']:,} ({c['percent_unknown']}% unknown)" for lang, c in sides.items())
+        tokens = ", ".join(f"{lang} {c['tokens']:,} ({c['unknown']:,} unknown)" for lang, c in sides.items())
         lines.append(f"BPE tokens of {name}: {tokens}")
     return "\n".join(lines)
 

@@ -5,7 +5,9 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Dict, Optional
@@ -42,6 +44,23 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def machine() -> str:
+    """Processors and NVIDIA GPUs, in words."""
+    parts = [f"{platform.machine()}, {os.cpu_count()} cores"]
+    try:
+        names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+        parts += names[:1]
+    except OSError:
+        pass
+    try:
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        gpus = Counter(subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines())
+        parts += [f"{count} x {name}" for name, count in gpus.items()]
+    except (OSError, subprocess.CalledProcessError):
+        pass
+    return ", ".join(parts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--root", type=Path, required=True, help="folder of the project")
@@ -52,7 +71,7 @@ def main() -> None:
         **dict(entry.split("=", 1) for entry in args.entries),
         "commit": commit(args.root),
         "versions": versions(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine(),
     }
     temporary = args.out.with_suffix(".tmp")
     temporary.write_text(json.dumps(info, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

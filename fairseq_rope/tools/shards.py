@@ -16,11 +16,10 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
-from typing import List, Sequence
+from typing import Any, Callable, List, Sequence, Tuple
 
 if __package__:
     from .progress import Progress
@@ -121,32 +120,16 @@ def map_lines(
     """
     lines = even_shards(count_lines(source) + 1, workers, lines)
     folder, note = target.with_name(f"{target.name}.shards"), target.with_name(f".{target.name}.key")
-    key = _key(command, source, lines, depends)
+    key = key_of((list(command), lines), [source], depends)
     shards = find_shards(source, lines)
     total = sum(shard.lines for shard in shards)
     if target.exists() and note.exists() and note.read_text() == key:
         return total
-    _keep_only_if_the_same(folder, key)
+    keep_if_the_same(folder, key)
     parts = [folder / f"{number:06d}.done" for number in range(len(shards))]
-    missing = [(shard, part) for shard, part in zip(shards, parts) if not part.exists()]
-    progress, lock, start = Progress(label, total, "lines"), Lock(), time.monotonic()
-    before = total - sum(shard.lines for shard, _ in missing)
-    progress.to(before)
-
-    def work(shard: Shard, part: Path) -> None:
-        run_shard(command, source, shard, part)
-        with lock:
-            done = progress.done + shard.lines
-            progress.to(done, f"{(done - before) / (time.monotonic() - start):,.0f} per second")
-
+    missing = [(s.lines, (command, source, s, part)) for s, part in zip(shards, parts) if not part.exists()]
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(work, shard, part) for shard, part in missing]
-        done, waiting = wait(futures, return_when=FIRST_EXCEPTION)
-        for future in waiting:
-            future.cancel()
-    progress.close()
-    for future in done:
-        future.result()
+        run_jobs(pool, run_shard, missing, label, total)
     temporary = target.with_name(f"{target.name}.tmp")
     with temporary.open("wb") as output:
         for part in parts:
@@ -158,16 +141,41 @@ def map_lines(
     return total
 
 
-def _key(command: Sequence[str], source: Path, lines: int, depends: Sequence[Path]) -> str:
-    """What an output depends on."""
-    stat = source.stat()
-    others = [hashlib.sha256(path.read_bytes()).hexdigest() for path in depends]
-    key = repr((list(command), str(source.resolve()), stat.st_size, stat.st_mtime_ns, lines, others))
-    return hashlib.sha256(key.encode()).hexdigest()
+def run_jobs(
+    pool: Executor, work: Callable[..., None], jobs: Sequence[Tuple[int, Tuple[Any, ...]]], label: str, total: int
+) -> None:
+    """Calls ``work(*arguments)`` for each of ``jobs`` (lines, arguments), with a bar that counts lines.
+
+    Args:
+        total: lines of all jobs and of what was done before.
+
+    Raises:
+        Exception: that of the first job to fail; those that had not begun are cancelled.
+    """
+    progress, start = Progress(label, total, "lines"), time.monotonic()
+    before = total - sum(lines for lines, _ in jobs)
+    progress.to(before)
+    futures = {pool.submit(work, *arguments): lines for lines, arguments in jobs}
+    try:
+        for future in as_completed(futures):
+            future.result()
+            done = progress.done + futures[future]
+            progress.to(done, f"{(done - before) / (time.monotonic() - start):,.0f} per second")
+    finally:
+        for future in futures:
+            future.cancel()
+        progress.close()
 
 
-def _keep_only_if_the_same(folder: Path, key: str) -> None:
-    """Finished shards are kept if they have the same key."""
+def key_of(settings: Any, sources: Sequence[Path], depends: Sequence[Path] = ()) -> str:
+    """What an output depends on: settings, files known by size and time, files known by content."""
+    known = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
+    contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in depends]
+    return hashlib.sha256(repr((settings, known, contents)).encode()).hexdigest()
+
+
+def keep_if_the_same(folder: Path, key: str) -> None:
+    """Makes the folder of finished shards, or keeps it with what is in it if that has the same key."""
     note = folder / "key"
     if folder.exists() and not (note.exists() and note.read_text() == key):
         shutil.rmtree(folder)

@@ -4,6 +4,9 @@
 
     wmt14.py download FOLDER [--mirror URL_OR_FOLDER]     the archives, with SHA256SUMS beside them
     wmt14.py extract FOLDER OUT                           train, valid and test as OUT/NAME.{en,de}
+    wmt14.py check OUT                                    whether OUT/test.{en,de} can be the papers' test set
+
+With ``--valid EN DE`` or ``--test EN DE`` these two files, plain lines or SGML, stand for those of an archive.
 """
 
 import argparse
@@ -14,12 +17,15 @@ import sys
 import tarfile
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Dict, Iterator, List, Optional, Tuple
+from typing import IO, Callable, Dict, Iterator, List, Optional, Tuple
 
 if __package__:
+    from .corpus import CorpusError, lines
     from .download import ArchiveError, download, read_sums
 else:  # run by path
+    from corpus import CorpusError, lines  # type: ignore[no-redef, import-not-found]
     from download import ArchiveError, download, read_sums  # type: ignore[no-redef, import-not-found]
 
 LANGS = ("en", "de")
@@ -66,9 +72,15 @@ NEWSTEST2014 = Archive(
 FILTERED_NEWSTEST2014 = 2737
 
 
-def archives(news_commentary: int = 9) -> List[Archive]:
-    """All of them, in the order in which they make up the corpus."""
-    return [EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[news_commentary], NEWSTEST2013, NEWSTEST2014]
+Reader = Callable[[], Iterator[str]]
+Own = Dict[str, Tuple[Path, Path]]
+"""Subset to the user's own files of the two languages."""
+
+
+def archives(news_commentary: int = 9, own: Optional[Own] = None) -> List[Archive]:
+    """Those that are needed, in the order in which they make up the corpus."""
+    every = [EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[news_commentary], NEWSTEST2013, NEWSTEST2014]
+    return [archive for archive in every if archive.subset not in (own or {})]
 
 
 def source_of(archive: Archive, mirror: Optional[str]) -> str:
@@ -128,30 +140,53 @@ def sgm_segments(data: bytes, name: str) -> List[str]:
     return segments
 
 
-def extract(folder: Path, out: Path, news_commentary: int = 9) -> Dict[str, int]:
-    """Writes ``OUT/{train,valid,test}.{en,de}``; returns the lines of each archive.
+def read_file(path: Path) -> Iterator[str]:
+    """Lines of a text file (also with .gz), or the segments of a test set in SGML (.sgm).
+
+    Raises:
+        ArchiveError: it is not there, not UTF-8 or damaged.
+    """
+    try:
+        yield from sgm_segments(path.read_bytes(), str(path)) if path.suffix == ".sgm" else lines(path)
+    except (CorpusError, OSError) as error:
+        raise ArchiveError(str(error)) from None
+
+
+def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own] = None) -> Dict[str, int]:
+    """Writes ``OUT/{train,valid,test}.{en,de}``; returns the lines of each archive or of the user's own files.
 
     Raises:
         ArchiveError: an archive is missing or damaged, the two sides differ, or the test set is the filtered one.
     """
     out.mkdir(parents=True, exist_ok=True)
     counts: Dict[str, int] = {}
-    parts: Dict[str, List[Archive]] = {}
-    for archive in archives(news_commentary):
-        parts.setdefault(archive.subset, []).append(archive)
-        if not (folder / archive.name).exists():
-            raise ArchiveError(f"{folder / archive.name} not found: download it first")
+    # name of a part, and its lines in each language
+    parts: Dict[str, List[Tuple[str, List[Reader]]]] = {}
+    for archive in archives(news_commentary, own):
+        path = folder / archive.name
+        if not path.exists():
+            raise ArchiveError(f"{path} not found: download it first")
+        sides: List[Reader] = [partial(read_member, path, member) for member in archive.members]
+        parts.setdefault(archive.subset, []).append((archive.name, sides))
+    for subset, files in (own or {}).items():
+        parts[subset] = [(files[0].name, [partial(read_file, file) for file in files])]
     for subset, sources in parts.items():
         temporary = [out / f"{subset}.{lang}.tmp" for lang in LANGS]
         try:
             for side, file in enumerate(temporary):
-                with file.open("w", encoding="utf-8", newline="\n") as lines:
-                    for archive in sources:
+                with file.open("w", encoding="utf-8", newline="\n") as output:
+                    for name, sides in sources:
                         count = 0
-                        for line in read_member(folder / archive.name, archive.members[side]):
-                            lines.write(line + "\n")
+                        for line in sides[side]():
+                            output.write(line + "\n")
                             count += 1
-                        _check_count(archive, counts, count)
+                        if counts.setdefault(name, count) != count:
+                            raise ArchiveError(
+                                f"{name}: {LANGS[0]} has {counts[name]} lines, but {LANGS[1]} {count}: the two sides "
+                                "must be aligned"
+                            )
+                        if subset == "test":
+                            check_test_set(name, count)
             for file in temporary:
                 os.replace(file, file.with_suffix(""))
         finally:
@@ -160,17 +195,12 @@ def extract(folder: Path, out: Path, news_commentary: int = 9) -> Dict[str, int]
     return counts
 
 
-def _check_count(archive: Archive, counts: Dict[str, int], count: int) -> None:
-    """Sets or compares the number of lines of one side of an archive."""
-    if counts.setdefault(archive.name, count) != count:
+def check_test_set(name: str, count: int) -> None:
+    """Raises ArchiveError if a test set of so many lines is the filtered newstest2014."""
+    if count == FILTERED_NEWSTEST2014:
         raise ArchiveError(
-            f"{archive.name}: {archive.members[0]} has {counts[archive.name]} lines, but {archive.members[1]} {count}: "
-            "the two sides must be aligned"
-        )
-    if archive.subset == "test" and count == FILTERED_NEWSTEST2014:
-        raise ArchiveError(
-            f"{archive.name}: {count} lines are the filtered newstest2014, whose scores do not compare with those of "
-            "the papers: take the full one, 3,003 lines, from test-full.tgz"
+            f"{name}: {count} lines are the filtered newstest2014, whose scores do not compare with those of the "
+            "papers: take the full one, 3,003 lines, from test-full.tgz"
         )
 
 
@@ -185,19 +215,26 @@ def main() -> None:
     command.add_argument("out", type=Path, help="gets train, valid and test")
     for command in commands.choices.values():
         command.add_argument("--news-commentary", type=int, choices=sorted(NEWS_COMMENTARY), default=9)
+        for subset in ("valid", "test"):
+            command.add_argument(f"--{subset}", type=Path, nargs=2, metavar=("EN", "DE"), help="your own files")
+    command = commands.add_parser("check", help="refuse the filtered newstest2014")
+    command.add_argument("out", type=Path, help="has test.en")
     args = parser.parse_args()
     try:
+        if args.command == "check":
+            path = args.out / f"test.{LANGS[0]}"
+            check_test_set(str(path), sum(1 for _ in read_file(path)))
+            return
+        own = {subset: tuple(files) for subset in ("valid", "test") if (files := getattr(args, subset))}
         if args.command == "download":
-            for archive in archives(args.news_commentary):
-                print(
-                    f"{download(source_of(archive, args.mirror), args.folder)}: {read_sums(args.folder)[archive.name]}"
-                )
+            for archive in archives(args.news_commentary, own):
+                path = download(source_of(archive, args.mirror), args.folder)
+                print(f"{path}: {read_sums(args.folder)[archive.name]}")
         else:
             known = {archive.name: archive.lines for archive in archives(args.news_commentary)}
-            for name, count in extract(args.folder, args.out, args.news_commentary).items():
-                print(
-                    f"{name}: {count:,} lines" + ("" if count == known[name] else f" ({known[name]:,} were expected)")
-                )
+            for name, count in extract(args.folder, args.out, args.news_commentary, own).items():
+                expected = known.get(name, count)
+                print(f"{name}: {count:,} lines" + ("" if count == expected else f" ({expected:,} were expected)"))
     except (ArchiveError, OSError) as error:
         sys.exit(f"error: {error}")
 

@@ -1,0 +1,60 @@
+"""What the tests of command lines share: fairseq's tools with --user-dir and the scripts, run as a user would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+import fairseq_rope  # noqa: F401  (lets safe loading read checkpoints)
+
+ROOT = Path(__file__).parent.parent
+USER_DIR = ROOT / "fairseq_rope"
+# the tools of the environment that runs the tests
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "VENV": str(Path(sys.executable).parent.parent),
+    "PYTHONWARNINGS": "ignore",
+}
+SMALL = ["--encoder-layers", "1", "--decoder-layers", "1", "--encoder-embed-dim", "32", "--decoder-embed-dim", "32"]
+TRAIN = [
+    *SMALL,
+    *["--share-all-embeddings", "--optimizer", "adam", "--lr", "0.005", "--criterion", "label_smoothed_cross_entropy"],
+    *["--max-tokens", "600", "--log-format", "json", "--seed", "3", "--no-epoch-checkpoints"],
+]
+
+
+def run(*command, cwd=ROOT, fails=False, **kwargs):
+    done = subprocess.run([str(c) for c in command], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, **kwargs)
+    assert (done.returncode != 0) == fails, done.stdout[-2000:] + done.stderr[-4000:]
+    return done
+
+
+def prepare(corpus, out, **kwargs):
+    return run(
+        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
+        *["--test", corpus / "test_long", "--merges", 100, "--ratio", 3, "--workers", 1, "--out", out],
+        **kwargs,
+    )
+
+
+def fairseq(tool, data, *options, **kwargs):
+    return run(f"fairseq-{tool}", data / "bin", "--user-dir", USER_DIR, *options, **kwargs)
+
+
+def hypotheses(output):
+    rows = [line.split("\t") for line in output.splitlines() if line.startswith("H-")]
+    return {row[0]: row[2] for row in rows}
+
+
+def parameters(path):
+    return torch.load(path, weights_only=True)["model"]
+
+
+def one_line(failed, *parts):
+    lines = [line for line in failed.stderr.splitlines() if not line.startswith("[")]  # without the steps' names
+    assert len(lines) == 1 and "error: " in lines[0], failed.stderr
+    for part in parts:
+        assert part in lines[0]

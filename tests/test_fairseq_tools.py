@@ -1,0 +1,174 @@
+"""The plugin under fairseq's own command lines, on a small corpus."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from .commands import ENVIRONMENT, ROOT, TRAIN, fairseq, hypotheses, parameters, run
+
+
+def test_a_run_that_is_resumed_equals_one_that_was_not_bit_by_bit(data, tmp_path):
+    common = ["--arch", "roformer_tiny", *TRAIN, "--save-interval-updates", "4"]
+    fairseq("train", data, *common, "--max-update", 8, "--save-dir", tmp_path / "whole")
+    fairseq("train", data, *common, "--max-update", 4, "--save-dir", tmp_path / "parts")
+    fairseq("train", data, *common, "--max-update", 8, "--save-dir", tmp_path / "parts")
+    whole, parts = (parameters(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(value, parts[name]) for name, value in whole.items())
+
+
+def test_a_run_with_bleu_in_validation_resumes(data, tmp_path):
+    """Its checkpoints hold NumPy numbers, which safe loading would refuse."""
+    bleu = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}', "--eval-bleu-detok", "space"]
+    common = ["--arch", "roformer_tiny", *TRAIN, *bleu, "--save-dir", tmp_path]
+    fairseq("train", data, *common, "--max-update", 2)
+    fairseq("train", data, *common, "--max-update", 4)
+    fairseq("generate", data, "--path", tmp_path / "checkpoint_last.pt", "--batch-size", 9)
+
+
+@pytest.mark.parametrize("options", [["--fp16", "--fp16-init-scale", "4"], ["--bf16"], ["--checkpoint-activations"]])
+def test_training_options(data, tmp_path, options):
+    command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 2, "--save-dir", tmp_path, *options]
+    log = fairseq("train", data, *command)
+    assert '"valid_num_updates": "2"' in log.stderr + log.stdout
+    assert parameters(tmp_path / "checkpoint_last.pt")["encoder.embed_tokens.weight"].isfinite().all()
+
+
+def test_a_relative_user_dir_works_from_the_root_of_the_clone(data, tmp_path):
+    command = ["--arch", "transformer_learned_tiny", *TRAIN, "--max-update", 1, "--save-dir", tmp_path]
+    run("fairseq-train", data / "bin", "--user-dir", "fairseq_rope", *command)
+
+
+TOY = '''
+"""A toy: nearer keys are more alike, by a learned slope per layer."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from .base import PositionEncoding
+from .relative import distances
+
+
+@dataclass(frozen=True)
+class ToyOptions:
+    slope: float = field(default=0.5, metadata={"help": "initial slope per token"})
+
+
+class Slope(nn.Module):
+    def __init__(self, slope):
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor([slope]))
+
+
+class ToyEncoding(PositionEncoding):
+    Options = ToyOptions
+    prefix = "toy"
+
+    def build_layer(self, attention):
+        return Slope(self.options.slope)
+
+    def prepare(self, query, key):
+        return {"distance": distances(query, key)[:, None]}
+
+    def logit_bias(self, q, k, layer, **context):
+        return layer.slope * context["distance"]
+'''
+
+
+def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, tmp_path):
+    """Flags, architectures of every size and the contract tests follow; it trains through fairseq-train."""
+    for name in ("fairseq_rope", "tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "fairseq_rope/positions/toy.py").write_text(TOY)
+    for file, before, line in (
+        ("fairseq_rope/positions/__init__.py", "from .tupe", "from .toy import ToyEncoding\n"),
+        ("fairseq_rope/positions/__init__.py", '    "none"', '    "toy": ToyEncoding,\n'),
+        (
+            "tests/positions/test_paper_cases.py",
+            '    "none"',
+            '    "toy": Case(lambda at, i, j: _plain(at, i, j) + at.layer.slope[0] * (j - i)),\n',
+        ),
+    ):
+        text = (tmp_path / file).read_text()
+        assert text.count(f"\n{before}") == 1
+        (tmp_path / file).write_text(text.replace(f"\n{before}", f"\n{line}{before}"))
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path)}
+
+    def run_there(*command):
+        command = [str(c) for c in command]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    tests = run_there(sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/positions", "-k", "toy")
+    for name in ("full_pass_equals_step_by_step", "every_parameter_gets_a_gradient", "equals_the_papers_equation"):
+        assert any(name in line and "PASSED" in line for line in tests.splitlines()), name
+    for size in ("tiny", "big"):
+        assert f"transformer_toy_{size} " in run_there(sys.executable, "-m", "fairseq_rope")
+    train = ["--user-dir", tmp_path / "fairseq_rope", "--arch", "transformer_toy_tiny", "--toy-slope", 0.25, *TRAIN]
+    run_there("fairseq-train", data / "bin", *train, "--max-update", 1, "--save-dir", tmp_path / "run")
+    trained = parameters(tmp_path / "run/checkpoint_last.pt")["encoder.layers.0.self_attn.position.slope"]
+    assert trained.item() != 0.25 and abs(trained.item() - 0.25) < 0.02
+
+
+def test_an_absolute_user_dir_works_from_another_folder(data, tmp_path):
+    command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 1, "--save-dir", tmp_path / "run"]
+    options = ["--rope-layout", "half", "--rope-dim", 4, "--rope-base", 500, "--decoder-position", "sinusoidal"]
+    fairseq("train", data, *command, *options, cwd=tmp_path)
+    saved = torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=True)["cfg"]["model"]
+    assert (saved.rope_layout, saved.rope_dim, saved.rope_base) == ("half", 4, 500.0)
+    assert (saved.encoder_position, saved.decoder_position) == ("rope", "sinusoidal")
+
+
+def test_generate_interactive_validate_and_translate_agree(data, trained, corpus):
+    path = ["--path", trained / "checkpoint.pt"]
+    search = ["--beam", 4, "--lenpen", 0.6, "--required-batch-size-multiple", 1]
+    generated = hypotheses(fairseq("generate", data, *path, *search, "--post-process", "subword_nmt").stdout)
+    assert len(generated) == 21
+    source = (data / "bpe/test.en").read_text()
+    interactive = fairseq(
+        *["interactive", data, *path, *search[:4], "--post-process", "subword_nmt", "--buffer-size", 30],
+        input=source,
+    ).stdout
+    assert hypotheses(interactive) == generated
+    fairseq("validate", data, *path, "--task", "translation", "--max-tokens", 900, "--valid-subset", "valid")
+
+    run("scripts/score.sh", "--run", trained, "--data", data)
+    scored = (trained / "scores/test.hyp.de").read_text()
+    raw = (corpus / "test.en").read_text()
+    translated = run("scripts/translate.sh", trained, input="\n" + raw).stdout
+    assert translated == "\n" + scored  # an empty line stays empty
+
+
+def test_a_checkpoint_in_the_other_rope_layout_translates_the_same(data, trained, tmp_path):
+    convert = [sys.executable, "-m", "fairseq_rope.tools.rope_layout"]
+    run(*convert, trained / "checkpoint.pt", "--to", "half", "--out", tmp_path / "half.pt")
+    search = ["--required-batch-size-multiple", 1, "--beam", 2, "--batch-size", 7]
+    outputs = [
+        hypotheses(fairseq("generate", data, "--path", path, *search).stdout)
+        for path in (trained / "checkpoint.pt", tmp_path / "half.pt")
+    ]
+    assert len(outputs[0]) == 21 and outputs[0] == outputs[1]
+    again = run(*convert, tmp_path / "half.pt", "--to", "half", "--out", tmp_path / "x.pt", fails=True)
+    assert "in the layout half already" in again.stderr and not (tmp_path / "x.pt").exists()
+
+
+def test_alignments_are_printed_when_asked_for(data, trained):
+    options = ["--path", trained / "checkpoint.pt", "--batch-size", 3]
+    assert "\nA-" in fairseq("generate", data, *options, "--print-alignment", "hard").stdout
+    assert "\nA-" not in fairseq("generate", data, *options).stdout
+
+
+def test_from_python(data, trained):
+    code = (
+        "from fairseq_rope import RoFormerModel; import sys;"
+        "m = RoFormerModel.from_pretrained("
+        "sys.argv[1], 'checkpoint.pt', sys.argv[2], tokenizer='moses', bpe='subword_nmt');"
+        "print(repr(m.translate('The dog sees the cat.', beam=2)))"
+    )
+    assert run(sys.executable, "-c", code, trained, data / "bin").stdout.strip().startswith(("'", '"'))
