@@ -10,28 +10,22 @@ scores with signatures, sacrebleu's statistics of each sentence, learning curves
 
 import argparse
 import json
-import os
 import re
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
 if __package__:
+    from .result_file import FORMAT, ResultError, write_result
     from .sentence_scores import bleu, columns, rows
     from .train_log import LogError, Point, read_log, thinned
 else:  # run by path
+    from result_file import FORMAT, ResultError, write_result  # type: ignore[no-redef, import-not-found]
     from sentence_scores import bleu, columns, rows  # type: ignore[no-redef, import-not-found]
     from train_log import LogError, Point, read_log, thinned  # type: ignore[no-redef, import-not-found]
 
-FORMAT = "fairseq_rope result 1"
-"""The entry ``format``, by which a result file is known."""
-
 POINTS = 150
 """Of a training curve, at most."""
-
-
-class ResultError(ValueError):
-    """A run that is not complete, or not consistent; the message names the file and the remedy."""
 
 
 def collect(
@@ -79,7 +73,10 @@ def collect(
             "averaged": _averaged(run),
         },
         "data": _data(data),
-        "curve": {"train": _curve(thinned(log.train, POINTS)), "valid": _curve(thinned(log.valid, len(log.valid) or 1))},
+        "curve": {
+            "train": _curve(thinned(log.train, POINTS)),
+            "valid": _curve(thinned(log.valid, len(log.valid) or 1)),
+        },
         "tests": {name: _test(run, data, subset) for subset, name in subsets.items()},
     }
 
@@ -165,15 +162,6 @@ def _lines(path: Path) -> List[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def to_text(value: Any, indent: int = 0) -> str:
-    """JSON with an entry a line and each list on one line."""
-    if not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    inner = " " * (indent + 1)
-    lines = [f"{inner}{json.dumps(key)}: {to_text(entry, indent + 1)}" for key, entry in value.items()]
-    return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--run", type=Path, required=True, help="trained, averaged and scored run")
@@ -193,10 +181,7 @@ def main() -> None:
             raise ResultError(f"--subsets '{args.subsets}' must name each test set, and each once")
         entries = dict(entry.split("=", 1) for entry in args.entries)
         result = collect(args.run, args.data, args.recipe, subsets, entries)
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = args.out.with_name(args.out.name + ".tmp")
-        temporary.write_text(to_text(result) + "\n", encoding="utf-8")
-        os.replace(temporary, args.out)
+        write_result(result, args.out)
     except (ResultError, OSError, UnicodeDecodeError) as error:
         sys.exit(f"error: {error}")
     scores = ", ".join(f"{name} {test['scores']['sacrebleu']['score']:.2f}" for name, test in result["tests"].items())

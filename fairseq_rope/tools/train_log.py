@@ -132,7 +132,7 @@ def _add(log: TrainLog, offset: float, kind: str, values: Dict[str, Any]) -> Non
 
 
 def thinned(points: Sequence[Point], most: int) -> List[Point]:
-    """At most ``most`` points, each the mean of as many neighbours, at the last of them; those without loss left out."""
+    """At most ``most`` points, each the mean of neighbours and at the last of them; without those that have no loss."""
     points = [point for point in points if math.isfinite(point.nll)]
     size = max(1, -(-len(points) // most))
     groups = [points[start : start + size] for start in range(0, len(points), size)]
