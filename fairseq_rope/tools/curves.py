@@ -1,7 +1,7 @@
 """Learning curves of the systems of a recipe, as SVG: the same input gives the same bytes. Needs matplotlib."""
 
 import io
-from typing import TYPE_CHECKING, Any, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Sequence, Tuple
 
 if __package__:
     from .systems import System
@@ -18,11 +18,6 @@ STYLES = ("-", "--", ":", "-.")
 TICKS = (1, 1.5, 2, 3, 5, 7)
 WIDTH, HEIGHT = 9.0, 4.2  # inches
 UNITS = ((3 * 86400, 86400, "days"), (3 * 3600, 3600, "hours"), (300, 60, "minutes"), (0, 1, "seconds"))
-
-
-def labelled(systems: Sequence[System]) -> List[Tuple[str, System]]:
-    """Systems that have runs, with the names of the legend."""
-    return [(s.arch + (f" ({s.variant})" if s.variant else ""), s) for s in systems if s.runs]
 
 
 def draw(systems: Sequence[System], curve: str, over: str) -> str:
@@ -61,12 +56,12 @@ def draw(systems: Sequence[System], curve: str, over: str) -> str:
 
 def _lines(axes: "Axes", systems: Sequence[System], curve: str, over: str, unit: int) -> None:
     runs = []
-    for i, (label, system) in enumerate(labelled(systems)):
+    for i, system in enumerate(system for system in systems if system.runs):
         look: Any = {"color": COLOURS[i % len(COLOURS)], "ls": STYLES[i // len(COLOURS) % len(STYLES)]}
         for number, result in enumerate(system.results):
             points = result["curve"][curve]
             if points["nll"]:
-                runs.append((number > 0, points["nll"][-1], label, points, look))
+                runs.append((number > 0, points["nll"][-1], system.name, points, look))
     for further, _, label, points, look in sorted(runs, key=lambda run: (run[0], -run[1], run[2])):
         x = [value / unit for value in points[over]]
         axes.plot(x, points["nll"], label=None if further else label, lw=1.4, **look)

@@ -126,7 +126,8 @@ def _html_text(text: Text) -> str:
             made.append(escape(part))
         else:
             tag = "code" if isinstance(part, Code) else "strong"
-            made.append(f"<{tag}>{escape(part.text)}</{tag}>")
+            broken = escape(part.text).replace("_", "_<wbr/>")  # where a long name may go on in the next line
+            made.append(f"<{tag}>{broken}</{tag}>")
     return "".join(made)
 
 
@@ -172,7 +173,7 @@ STYLE = """
   :root { --page: #15171a; --ink: #e4e6ea; --soft: #9aa1ac; --line: #363b43; --panel: #1f2227; }
 }
 body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-main { max-width: 72rem; margin: 0 auto; padding: 1rem; overflow-wrap: break-word; }
+main { max-width: 80rem; margin: 0 auto; padding: 1rem; overflow-wrap: break-word; }
 h1 { font-size: 1.7rem; line-height: 1.2; }
 h2 { font-size: 1.35rem; margin-top: 2.5rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem; }
 h3 { font-size: 1.1rem; margin-top: 1.8rem; }
@@ -181,7 +182,7 @@ code, pre { font: .9em/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 pre { background: var(--panel); padding: .8rem; overflow-x: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { font-weight: normal; }
 thead th { color: var(--soft); vertical-align: bottom; border-bottom-width: 2px; white-space: normal; }
 .left { text-align: left; }
@@ -190,6 +191,10 @@ figure { margin: 1rem 0 1.5rem; }
 .picture { background: #fff; border: 1px solid var(--line); padding: .5rem; overflow-x: auto; }
 .picture svg { display: block; width: 100%; min-width: 34rem; max-width: 60rem; height: auto; margin: 0 auto; }
 figcaption { color: var(--soft); font-size: .92rem; margin-top: .3rem; }
+@media (max-width: 40rem) {
+  table { font-size: .85rem; }
+  tbody th { white-space: normal; }
+}
 """
 
 

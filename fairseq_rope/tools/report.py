@@ -98,7 +98,7 @@ def write(blocks: Sequence[Block], folder: Path) -> List[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         temporary = folder / f"{name}.tmp"
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_bytes(text.encode("utf-8"))
         os.replace(temporary, folder / name)
     return [folder / name for name in files]
 

@@ -8,7 +8,19 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, by which a result file is known."""
 
-NEEDED = ("recipe", "variant", "arch", "seed", "entries", "run", "training", "data", "curve", "tests")
+NEEDED: Dict[str, Sequence[str]] = {
+    "recipe": (),
+    "variant": (),
+    "arch": (),
+    "seed": (),
+    "entries": (),
+    "run": ("command", "flags", "versions", "machine"),
+    "training": ("parameters", "parameters_trained", "updates", "target_tokens", "seconds", "devices", "averaged"),
+    "data": (),
+    "curve": ("train", "valid"),
+    "tests": (),
+}
+"""Entries of a result file, and those within that cannot be missing."""
 
 Result = Dict[str, Any]
 
@@ -62,7 +74,8 @@ def _read(path: Path) -> Optional[Result]:
         raise ResultError(f"{path} is not JSON, or damaged: make it again or remove it") from None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         return None
-    missing = [key for key in NEEDED if key not in value]
-    if missing:
-        raise ResultError(f"{path} lacks '{missing[0]}': make it again with results.py")
+    for key, inner in NEEDED.items():
+        missing = [key] if key not in value else [f"{key}: {name}" for name in inner if name not in value[key]]
+        if missing:
+            raise ResultError(f"{path} lacks '{missing[0]}': make it again with results.py")
     return value

@@ -44,6 +44,9 @@ def collect(
         ResultError: something is missing.
     """
     info = _read_json(run / "run.json", f"run scripts/train.sh --out {run} first")
+    missing = [key for key in ("arch", "seed", "command", "flags", "versions", "machine") if key not in info]
+    if missing:
+        raise ResultError(f"{run}/run.json lacks '{missing[0]}': run scripts/train.sh --out {run} again")
     log_path = run / "train.log"
     if not log_path.is_file() or not (run / ".stamps/train").is_file():
         raise ResultError(f"{run} is not trained to the end: run scripts/train.sh --out {run} first")

@@ -23,6 +23,10 @@ class System:
     runs: Dict[int, Result] = field(default_factory=dict)  # by seed
 
     @property
+    def name(self) -> str:
+        return f"{self.arch} ({self.variant})" if self.variant else self.arch
+
+    @property
     def seeds(self) -> List[int]:
         return sorted(self.runs)
 
@@ -75,7 +79,9 @@ def group(results: Sequence[Tuple[Path, Result]]) -> Dict[str, List[System]]:
         for other in system.seeds:
             if _settings(system.runs[other]) != _settings(result):
                 first = origin[(*key, other)]
-                raise ResultError(f"{first} and {path} were trained with other settings: give one a variant=")
+                raise ResultError(
+                    f"{first} and {path} were trained with other settings: remove one, or name a variant="
+                )
         for name, test in result["tests"].items():
             text = [test["statistics"][column] for column in ("source_words", "ref_len")]
             first, known = texts.setdefault((result["recipe"], name), (path, text))

@@ -123,7 +123,7 @@ def _add(log: TrainLog, offset: float, kind: str, values: Dict[str, Any]) -> Non
         log.valid = [point for point in log.valid if point.updates != updates]
         log.valid.append(Point(updates, max(_seconds(log), offset), nll))
         return
-    seconds, tokens = offset + float(values[f"{prefix}wall"]), float(values.get(f"{prefix}wpb", "nan"))
+    seconds, tokens = offset + float(values[f"{prefix}wall"]), float(values.get(f"{prefix}wpb", 0))
     if kind == "train":
         log.epochs.append(Point(updates, seconds, nll, tokens))
     else:

@@ -281,6 +281,11 @@ def test_results_that_cannot_be_used_are_refused(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps({"format": load(SOME[0])["format"]}))
     with pytest.raises(ResultError, match=r"a\.json lacks 'recipe'"):
         read_results([tmp_path])
+    incomplete = load(SOME[0])
+    del incomplete["run"]["flags"]
+    (tmp_path / "a.json").write_text(json.dumps(incomplete))
+    with pytest.raises(ResultError, match=r"a\.json lacks 'run: flags'"):
+        read_results([tmp_path])
     with pytest.raises(ResultError, match="cannot be read"):
         read_results([tmp_path / "nothing.json"])
     with pytest.raises(ResultError, match=r"no result of recipe 'x' in .*; recipes there: demo"):
@@ -293,7 +298,7 @@ def test_runs_that_do_not_compare_are_refused(tmp_path):
         markdown([SOME[0], again])
     run = {**load(SOME[0])["run"], "flags": load(SOME[0])["run"]["flags"] + " --dropout 0.5"}
     other = changed(SOME[0], tmp_path / "b", seed=2, run=run)
-    with pytest.raises(ResultError, match="trained with other settings: give one a variant="):
+    with pytest.raises(ResultError, match="trained with other settings: remove one, or name a variant="):
         markdown([SOME[0], other])
     tests = copy.deepcopy(load(SOME[1])["tests"])
     tests["test"]["statistics"]["ref_len"][0] += 1

@@ -232,6 +232,14 @@ def test_a_missing_part_is_an_error_that_names_what_to_run(made, missing, remedy
     assert "\n" not in str(error.value)
 
 
+def test_a_record_of_the_run_without_its_flags_is_refused(made):
+    info = json.loads((made[0] / "run.json").read_text())
+    del info["flags"]
+    (made[0] / "run.json").write_text(json.dumps(info))
+    with pytest.raises(ResultError, match=r"run\.json lacks 'flags': run scripts/train\.sh"):
+        result_of(made)
+
+
 def test_scores_that_are_not_those_of_the_text_are_refused(made):
     (made[0] / "scores/test1.hyp.de").write_text("\n".join(HYPOTHESES[0.4]) + "\n", encoding="utf-8")
     with pytest.raises(ResultError, match=r"its text has .*run scripts/score\.sh"):
