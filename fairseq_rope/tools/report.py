@@ -1,0 +1,128 @@
+"""The report about all runs that there are, from their result files alone: Markdown, HTML and learning curves.
+
+::
+
+    report.py RESULTS... --out FOLDER [--recipe NAME] [--archs "A B"] [--seeds "1 2"] [--baseline ARCH]
+
+RESULTS are files that ``results.py`` made, or folders of them. FOLDER gets report.md with its pictures (.svg), and
+report.html, one file that holds everything. The same result files make the same bytes. Needs no fairseq; without
+matplotlib there are no pictures.
+"""
+
+import argparse
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+if __package__:
+    from .document import Block, Bullets, Code, Heading, Paragraph, Picture, Text, plain, to_html, to_markdown
+    from .report_section import Section, make_section
+    from .result_file import ResultError, read_results
+    from .systems import group
+else:  # run by path
+    from document import (  # type: ignore[no-redef, import-not-found]
+        Block,
+        Bullets,
+        Code,
+        Heading,
+        Paragraph,
+        Picture,
+        Text,
+        plain,
+        to_html,
+        to_markdown,
+    )
+    from report_section import Section, make_section  # type: ignore[no-redef, import-not-found]
+    from result_file import ResultError, read_results  # type: ignore[no-redef, import-not-found]
+    from systems import group  # type: ignore[no-redef, import-not-found]
+
+TITLE = "Results"
+NO_PICTURES = "Left out: the pictures need matplotlib, which is not installed (pip install matplotlib)."
+COLUMNS: Sequence[Text] = (
+    ["sacreBLEU: 13a against the raw reference, comparable across tool chains"],
+    ["moses: BLEU of plain Moses tokens of both sides"],
+    ["moses+split: the same, ", Code("a-b"), " split into ", Code("a ##AT##-##AT## b"), ", as papers have it"],
+    ["chrF2: character n-grams"],
+    ["fairseq: the line of fairseq-generate, on the tokens as trained, which split hyphens; inflated like moses+split"],
+)
+
+
+def sections(
+    paths: Sequence[Path],
+    recipe: Optional[str],
+    archs: Sequence[str],
+    seeds: Sequence[int],
+    baseline: Optional[str],
+    pictures: bool,
+) -> List[Section]:
+    """A section for each recipe that has results, or for the one named.
+
+    Raises:
+        ResultError: nothing to report, or the baseline was not run.
+    """
+    recipes = group(read_results(paths))
+    if recipe is not None:
+        if recipe not in recipes and not archs:
+            there = ", ".join(recipes) or "none"
+            raise ResultError(f"no result of recipe '{recipe}' in {_names(paths)}; recipes there: {there}")
+        recipes = {recipe: recipes.get(recipe, [])}
+    if not recipes:
+        raise ResultError(f"no result file in {_names(paths)}: run scripts/reproduce.sh first")
+    reason = "" if pictures else NO_PICTURES
+    made = [make_section(name, systems, archs, seeds, baseline, reason) for name, systems in recipes.items()]
+    if baseline is not None and not any(section.baseline for section in made):
+        raise ResultError(f"the baseline '{baseline}' has no result in {_names(paths)}: run it, or name another")
+    return made
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths))
+
+
+def document(parts: Sequence[Section]) -> List[Block]:
+    """The whole report: a line for each recipe, how to read the columns, a section for each recipe."""
+    blocks: List[Block] = [Heading(1, TITLE), Bullets([section.summary() for section in parts])]
+    blocks.append(Paragraph("Of the columns with scores, all but the last are of the same detokenised output:"))
+    blocks.append(Bullets(COLUMNS))
+    for section in parts:
+        blocks += section.blocks()
+    return blocks
+
+
+def write(blocks: Sequence[Block], folder: Path) -> List[Path]:
+    """Writes the report and its pictures; returns the files."""
+    files: Dict[str, str] = {block.file: block.svg for block in blocks if isinstance(block, Picture)}
+    files["report.md"], files["report.html"] = to_markdown(blocks), to_html(blocks, TITLE)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        temporary = folder / f"{name}.tmp"
+        temporary.write_bytes(text.encode("utf-8"))
+        os.replace(temporary, folder / name)
+    return [folder / name for name in files]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("results", nargs="+", type=Path, help="result files, or folders of them")
+    parser.add_argument("--out", type=Path, required=True, help="folder for report.md, report.html and the pictures")
+    parser.add_argument("--recipe", help="only this one")
+    parser.add_argument("--archs", default="", help="architectures to have a row, run or not")
+    parser.add_argument("--seeds", default="", help="seeds to expect of each system")
+    parser.add_argument("--baseline", help="architecture (default: sinusoidal positions, if there are results of it)")
+    args = parser.parse_args()
+    if not all(seed.isdecimal() for seed in args.seeds.split()):
+        parser.error(f"--seeds must be whole numbers, not '{args.seeds}'")
+    seeds, pictures = [int(seed) for seed in args.seeds.split()], find_spec("matplotlib") is not None
+    try:
+        parts = sections(args.results, args.recipe, args.archs.split(), seeds, args.baseline, pictures)
+        write(document(parts), args.out)
+    except (ResultError, OSError) as error:
+        sys.exit(f"error: {error}")
+    print("\n".join(plain(section.summary()) for section in parts))
+    print(f"Report: {args.out / 'report.html'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The parts of the report about what went into the runs: data, costs, commands, versions."""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+if __package__:
+    from .document import Block, Bullets, Code, Heading, Listing, Paragraph, Table, Text
+    from .report_cells import by_system, duration, label, system_rows
+    from .result_file import Result
+    from .systems import System, mean
+else:  # run by path
+    from document import (  # type: ignore[no-redef, import-not-found]
+        Block,
+        Bullets,
+        Code,
+        Heading,
+        Listing,
+        Paragraph,
+        Table,
+        Text,
+    )
+    from report_cells import by_system, duration, label, system_rows  # type: ignore[no-redef, import-not-found]
+    from result_file import Result  # type: ignore[no-redef, import-not-found]
+    from systems import System, mean  # type: ignore[no-redef, import-not-found]
+
+
+def data(systems: Sequence[System]) -> List[Block]:
+    """What the runs were trained on."""
+    found = [(system, _data_line(result["data"])) for system in systems for result in system.results]
+    return [Paragraph(f"Data: {line}.") for line in by_system(found)]
+
+
+def _data_line(data: Dict[str, Any]) -> str:
+    """What the data are, as far as it is recorded."""
+    pairs: Dict[str, Any] = data.get("pairs") or {}
+    known: List[Tuple[str, Any]] = [
+        ("{:,} training pairs", pairs.get("train")),
+        ("{:,} after cleaning", data.get("kept")),
+        ("{:,} for validation", pairs.get("valid")),
+        ("{:,} BPE merges", data.get("merges")),
+        ("a vocabulary of {:,} types", data.get("vocabulary")),
+    ]
+    parts = [text.format(number) for text, number in known if number is not None]
+    return ", ".join(parts)
+
+
+def costs(systems: Sequence[System]) -> List[Block]:
+    """What the trainings took, and where they ended."""
+
+    def cells(system: System) -> List[Text]:
+        def average(key: str) -> float:
+            return mean(result["training"][key] or 0.0 for result in system.results)
+
+        total, trained = round(average("parameters")), round(average("parameters_trained"))
+        ends = [result["curve"]["valid"]["nll"][-1:] for result in system.results]
+        last = [2 ** end[0] for end in ends if end]
+        return [
+            f"{total:,}" if total == trained else f"{total:,} ({trained:,} trained)",
+            f"{average('updates'):,.0f}",
+            f"{average('target_tokens'):,.0f}",
+            f"{average('target_tokens_per_update'):,.0f}",
+            duration(average("seconds")),
+            f"{average('target_tokens_per_second'):,.0f}",
+            ", ".join(_distinct(system, lambda result: result["training"]["averaged"])),
+            f"{mean(last):.2f}" if last else "",
+            "; ".join(_distinct(system, _hardware)),
+        ]
+
+    header: List[Text] = ["system", "parameters", "updates", "target tokens", "tokens per update", "wall time"]
+    header += ["tokens per second", "checkpoints averaged", "validation perplexity", "hardware"]
+    reading = (
+        "Means over seeds. Tokens are target tokens, with </s>. Wall time has validation and the writing of "
+        "checkpoints in it, and what a kill lost left out. Perplexity is that behind the last update, unaveraged. "
+        "Times of runs made at the same time on one machine, or beside other work, do not compare."
+    )
+    table = Table(header, system_rows(systems, cells, len(header) - 1), left=(len(header) - 1,))
+    return [Heading(3, "Costs"), Paragraph(reading), table]
+
+
+def _distinct(system: System, what: Callable[[Result], Any]) -> List[str]:
+    return list({str(what(result)): 0 for result in system.results})
+
+
+def _hardware(result: Result) -> str:
+    devices: List[str] = result["training"]["devices"]
+    names = [f"{devices.count(name)} x {name}" for name in {name: 0 for name in devices}]
+    return ", ".join([*names, str(result["run"]["machine"])])
+
+
+def commands(systems: Sequence[System], baseline: Optional[System]) -> List[Block]:
+    """How to make each run again, and with what it was made."""
+    lines: List[str] = []
+    versions: Set[str] = set()
+    for system in systems:
+        for seed, result in zip(system.seeds, system.results):
+            run = result["run"]
+            notes = "".join(f", {key} {value}" for key, value in result["entries"].items())
+            commit = run.get("commit") or "not recorded"
+            lines += [f"# {system.name}, seed {seed}: commit {commit}{notes}", run["command"], ""]
+            versions.add(", ".join(f"{name} {number}" for name, number in run["versions"].items()))
+    blocks: List[Block] = [Heading(3, "Commands, commits and versions")]
+    differing = other_settings(systems, baseline)
+    if differing:
+        blocks += [Paragraph("Trained otherwise than the baseline:"), Bullets(differing)]
+    blocks.append(Listing("\n".join(lines[:-1])))
+    return [*blocks, Bullets([f"Versions: {text}." for text in sorted(versions)])]
+
+
+def other_settings(systems: Sequence[System], baseline: Optional[System]) -> List[Text]:
+    """Systems whose flags or updates differ from the baseline's, and in what."""
+    items: List[Text] = []
+    for system in systems:
+        if not system.runs or baseline is None or system is baseline:
+            continue
+        own, other = system.flags, baseline.flags
+        changed = [f"{flag} {own[flag]}".strip() for flag in own if own[flag] != other.get(flag)]
+        changed += [f"without {flag}" for flag in other if flag not in own]
+        updates = system.results[0]["training"]["updates"]
+        if updates != baseline.results[0]["training"]["updates"]:
+            changed.append(f"{updates:,} updates")
+        if changed:
+            items.append([*label(system), ": ", Code(", ".join(changed))])
+    return items

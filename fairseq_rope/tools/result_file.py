@@ -1,0 +1,81 @@
+"""Result files: JSON of one run, made by ``results.py`` and read by the report. Imports nothing of this package."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+FORMAT = "fairseq_rope result 1"
+"""The entry ``format``, by which a result file is known."""
+
+NEEDED: Dict[str, Sequence[str]] = {
+    "recipe": (),
+    "variant": (),
+    "arch": (),
+    "seed": (),
+    "entries": (),
+    "run": ("command", "flags", "versions", "machine"),
+    "training": ("parameters", "parameters_trained", "updates", "target_tokens", "seconds", "devices", "averaged"),
+    "data": (),
+    "curve": ("train", "valid"),
+    "tests": (),
+}
+"""Entries of a result file, and those within that cannot be missing."""
+
+Result = Dict[str, Any]
+
+
+class ResultError(ValueError):
+    """A run or a result file that is not complete, or not consistent; the message names the file and the remedy."""
+
+
+def to_text(value: Any, indent: int = 0) -> str:
+    """JSON with an entry a line and each list on one line."""
+    if not isinstance(value, dict) or not value:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    inner = " " * (indent + 1)
+    lines = [f"{inner}{json.dumps(key)}: {to_text(entry, indent + 1)}" for key, entry in value.items()]
+    return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
+
+
+def write_result(result: Result, path: Path) -> None:
+    """Writes a result file beside its target and renames it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(to_text(result) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
+    """Result files: those named, and those in the folders named, where other JSON files are passed over.
+
+    Raises:
+        ResultError: a file that cannot be read, is damaged, or was named and is no result.
+    """
+    found = []
+    for path in paths:
+        files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        for file in files:
+            result = _read(file)
+            if result is not None:
+                found.append((file, result))
+            elif not path.is_dir():
+                raise ResultError(f"{file} is no result file of version '{FORMAT}': make it with results.py")
+    return found
+
+
+def _read(path: Path) -> Optional[Result]:
+    """A result; None for JSON of another kind."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ResultError(f"{path} is not JSON, or damaged: make it again or remove it") from None
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        return None
+    for key, inner in NEEDED.items():
+        missing = [key] if key not in value else [f"{key}: {name}" for name in inner if name not in value[key]]
+        if missing:
+            raise ResultError(f"{path} lacks '{missing[0]}': make it again with results.py")
+    return value

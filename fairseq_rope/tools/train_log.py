@@ -1,0 +1,141 @@
+"""What fairseq-train's JSON log says about a run, over all the times that it was killed and continued.
+
+fairseq counts its wall time anew in each process, and a continued run does the updates behind its last checkpoint once
+more: what was lost counts neither as updates nor as tokens nor as time. Imports nothing of this package.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) \(num\. trained: ([\d,]+)\)")
+LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
+DEVICE = re.compile(r"rank\s+(\d+): capabilities = .*; name = (.*\S)")
+STATISTICS = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})\s*$")
+
+
+class LogError(ValueError):
+    """A log without what is needed; the message names the file and the remedy."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One line of the log."""
+
+    updates: int
+    seconds: float  # since the training began, without what was lost
+    nll: float  # per token, base 2
+    tokens: float = 0.0  # target tokens of the updates since the point before
+
+
+@dataclass
+class TrainLog:
+    """A whole training; the points are in the order of their updates."""
+
+    parameters: int = 0
+    trained: int = 0  # parameters that learn
+    devices: List[str] = field(default_factory=list)  # names of the GPUs; none on a CPU
+    processes: int = 0
+    train: List[Point] = field(default_factory=list)
+    valid: List[Point] = field(default_factory=list)
+    epochs: List[Point] = field(default_factory=list)  # ends of epochs; tokens: of one update, the epoch's mean
+
+    @property
+    def updates(self) -> int:
+        return max(point.updates for point in self.train + self.epochs)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time, with validation and the writing of checkpoints."""
+        return max(point.seconds for point in self.train + self.epochs)
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens of all updates, with ``</s>``; those behind the last point count as the epoch's mean."""
+        counted = sum(point.tokens for point in self.train)
+        rest = self.updates - (self.train[-1].updates if self.train else 0)
+        mean = self.epochs[-1].tokens if self.epochs else counted / self.train[-1].updates
+        return round(counted + rest * mean)
+
+
+def read_log(path: Path) -> TrainLog:
+    """Reads the log of ``scripts/train.sh``.
+
+    Raises:
+        LogError: there is no line of training in it.
+    """
+    log = TrainLog()
+    started, offset = 0, 0.0  # updates at which this process began, and the seconds before it
+    waiting = False
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            found = PARAMETERS.search(line)
+            if found:
+                log.parameters, log.trained = (int(number.replace(",", "")) for number in found.groups())
+                log.processes += 1
+                started, waiting = 0, True
+            elif LOADED.search(line):
+                started = int(LOADED.findall(line)[0])
+            elif DEVICE.search(line):
+                rank, name = DEVICE.findall(line)[0]
+                log.devices = [name] if int(rank) == 0 else [*log.devices, name]
+            else:
+                statistics = _statistics(line)
+                if not statistics:
+                    continue
+                if waiting:
+                    offset, waiting = _forget_behind(log, started), False
+                _add(log, offset, **statistics)
+    if not log.train and not log.epochs:
+        raise LogError(f"{path} has no line of training: run scripts/train.sh again")
+    return log
+
+
+def _statistics(line: str) -> Dict[str, Any]:
+    """What kind of line it is and its numbers; empty for other lines, and for one cut off by a kill."""
+    found = STATISTICS.search(line)
+    try:
+        return {"kind": found[1], "values": json.loads(found[2])} if found else {}
+    except ValueError:
+        return {}
+
+
+def _forget_behind(log: TrainLog, updates: int) -> float:
+    """Drops the points behind a checkpoint that training went back to; returns the seconds at it."""
+    log.train = [point for point in log.train if point.updates <= updates]
+    log.valid = [point for point in log.valid if point.updates <= updates]
+    log.epochs = [point for point in log.epochs if point.updates <= updates]
+    return _seconds(log)
+
+
+def _seconds(log: TrainLog) -> float:
+    return max((point.seconds for point in log.train + log.epochs), default=0.0)
+
+
+def _add(log: TrainLog, offset: float, kind: str, values: Dict[str, Any]) -> None:
+    prefix = "" if kind == "train_inner" else f"{kind}_"
+    updates = int(values[f"{prefix}num_updates"])
+    nll = float(values.get(f"{prefix}nll_loss", "nan"))
+    if kind == "valid":  # has no time of its own
+        log.valid = [point for point in log.valid if point.updates != updates]
+        log.valid.append(Point(updates, max(_seconds(log), offset), nll))
+        return
+    seconds, tokens = offset + float(values[f"{prefix}wall"]), float(values.get(f"{prefix}wpb", 0))
+    if kind == "train":
+        log.epochs.append(Point(updates, seconds, nll, tokens))
+    else:
+        before = log.train[-1].updates if log.train else 0
+        log.train.append(Point(updates, seconds, nll, tokens * (updates - before)))
+
+
+def thinned(points: Sequence[Point], most: int) -> List[Point]:
+    """At most ``most`` points, each the mean of neighbours and at the last of them; without those that have no loss."""
+    points = [point for point in points if math.isfinite(point.nll)]
+    size = max(1, -(-len(points) // most))
+    groups = [points[start : start + size] for start in range(0, len(points), size)]
+    return [
+        Point(group[-1].updates, group[-1].seconds, sum(point.nll for point in group) / len(group)) for group in groups
+    ]
