@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
-# Runs a whole recipe: prepare, then for each architecture and seed train, average and score; ends in a table.
-# What was finished before with the same settings is skipped, so that it can be killed and called again.
+# Runs a whole recipe: prepare, then for each architecture and seed train, average and score; ends in a table and the
+# report (report.html, report.md). What was finished before with the same settings is skipped, so that it can be killed
+# and called again; when one training fails the others go on.
 #
 # Usage: scripts/reproduce.sh RECIPE [options] [-- fairseq-train flags]
-#   RECIPE             a file of scripts/recipes without .sh: demo, multi30k
-#   --data FOLDER      folder with the recipe's raw text (default: data/RECIPE in the project, if it is there)
+#   RECIPE             a file of scripts/recipes without .sh: demo, multi30k, wmt14_en_de, wmt14_en_de_shaw (the setting
+#                      of Shaw et al. 2018), wmt14_en_de_big (the schedule of Vaswani et al. 2017 for big)
+#   --data FOLDER      folder with the recipe's raw text (default: data/RECIPE in the project, if it is there; WMT14 is
+#                      downloaded without it)
+#   --mirror URL_OR_FOLDER, --news-commentary N     as in scripts/download.sh
 #   --archs "A B"      architectures (default: the recipe's)
 #   --seeds "1 2"      seeds (default: 1)
-#   --out FOLDER       gets data/ and ARCH/seedN/ (default: runs/RECIPE in the project)
-#   --max-update N, --save-every N          as in scripts/train.sh
+#   --out FOLDER       gets data/, ARCH/seedN/, results/ (one small file for each run) and report/ (default: runs/RECIPE
+#                      in the project)
+#   --max-update N, --save-every N, --device-tokens N, --processes N     as in scripts/train.sh
+#   --baseline ARCH    what the report compares with (default: sinusoidal positions)
 #
 # Example: scripts/reproduce.sh multi30k --data ~/multi30k --archs "roformer_multi30k transformer_sinusoidal_multi30k"
 set -euo pipefail
@@ -19,48 +25,83 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [[ ${1:--} != -* ]] || usage_error "the recipe is needed"
 recipe=$1
 shift
-raw='' archs='' seeds=1 out='' train_options=()
+raw='' archs='' seeds=1 out='' train_options=() download_options=() report_options=()
 while (($#)); do
   case $1 in
     --help | -h) show_help ;;
     --data) need_value "$1" $#; raw=$2; shift 2 ;;
     --archs | --seeds | --out) need_value "$1" $#; printf -v "${1#--}" '%s' "$2"; shift 2 ;;
-    --max-update | --save-every) need_value "$1" $#; need_number "$1" "$2"; train_options+=("$1" "$2"); shift 2 ;;
+    --mirror | --news-commentary) need_value "$1" $#; download_options+=("$1" "$2"); shift 2 ;;
+    --baseline) need_value "$1" $#; report_options+=("$1" "$2"); shift 2 ;;
+    --max-update | --save-every | --device-tokens | --processes)
+      need_value "$1" $#
+      need_number "$1" "$2"
+      train_options+=("$1" "$2")
+      shift 2
+      ;;
     --) break ;;
     *) usage_error "unknown option '$1'" ;;
   esac
 done
+DOWNLOAD=no SAME_DATA_AS='' AVERAGE_LAST=5
 load_recipe "$recipe"
-: "${raw:=$ROOT/data/$recipe}" "${out:=$ROOT/runs/$recipe}"
+: "${out:=$ROOT/runs/${SAME_DATA_AS:-$recipe}}"
+runs=$out
+[[ ! $SAME_DATA_AS ]] || runs=$out/${recipe#"${SAME_DATA_AS}_"} # beside those of the recipe whose data it shares
 read -ra archs <<<"${archs:-${DEFAULT_ARCHS[*]}}"
 read -ra seeds <<<"$seeds"
 ((${#archs[@]} && ${#seeds[@]})) || usage_error "--archs and --seeds must not be empty"
 for seed in "${seeds[@]}"; do need_number --seeds "$seed"; done
-[[ -d $raw ]] || die "$raw not found: give the folder with the raw text of $recipe as --data FOLDER"
 use_environment fairseq-train
 for arch in "${archs[@]}"; do python -m fairseq_rope --check-arch "$arch" || exit 1; done
 
-tests=()
+if [[ ! $raw && $DOWNLOAD == yes ]]; then
+  raw=$out/raw
+  "$ROOT/scripts/download.sh" --out "$raw" ${download_options[@]+"${download_options[@]}"}
+else
+  ((${#download_options[@]} == 0)) || usage_error "${download_options[0]} is for recipes that download, without --data"
+  : "${raw:=$ROOT/data/$recipe}"
+  [[ -d $raw ]] || die "$raw not found: give the folder with the raw text of $recipe as --data FOLDER"
+fi
+tests=() subsets=()
 # shellcheck disable=SC2153  # TESTS is the recipe's
-for name in "${TESTS[@]}"; do tests+=(--test "$raw/$name"); done
+for i in "${!TESTS[@]}"; do
+  tests+=(--test "$raw/${TESTS[i]}")
+  subsets+=("test${i#0}=${TESTS[i]}")
+  if [[ ${TESTS[i]} == newstest2014 && -f $raw/newstest2014.en ]]; then
+    python "$TOOLS/wmt14.py" check "$raw/newstest2014.en" || exit 1
+  fi
+done
 "$ROOT/scripts/prepare.sh" --train "$raw/$TRAIN" --valid "$raw/$VALID" "${tests[@]}" --out "$out/data" "${PREPARE_FLAGS[@]}"
 
-results=()
+# one_run ARCH SEED FLAGS...: trained, averaged, scored, and its result file
+one_run() {
+  local arch=$1 seed=$2 run=$runs/$1/seed$2 entry
+  shift 2
+  say "$arch, seed $seed: $run"
+  "$ROOT/scripts/train.sh" --data "$out/data" --arch "$arch" --recipe "$recipe" --seed "$seed" --out "$run" \
+    ${train_options[@]+"${train_options[@]}"} "$@" &&
+    "$ROOT/scripts/average.sh" --run "$run" --data "$out/data" --last "$AVERAGE_LAST" || return 1
+  for entry in "${subsets[@]}"; do
+    "$ROOT/scripts/score.sh" --run "$run" --data "$out/data" --subset "${entry%%=*}" --name "$arch seed $seed" >/dev/null ||
+      return 1
+    results+=("$run/scores/${entry%%=*}.json")
+  done
+  python "$TOOLS/results.py" --run "$run" --data "$out/data" --recipe "$recipe" --subsets "${subsets[*]}" \
+    --out "$out/results/$recipe-$arch-seed$seed.json" >/dev/null
+}
+results=() failed=()
 for arch in "${archs[@]}"; do
   for seed in "${seeds[@]}"; do
-    run=$out/$arch/seed$seed
-    say "$arch, seed $seed: $run"
-    "$ROOT/scripts/train.sh" --data "$out/data" --arch "$arch" --recipe "$recipe" --seed "$seed" --out "$run" \
-      ${train_options[@]+"${train_options[@]}"} "$@"
-    "$ROOT/scripts/average.sh" --run "$run" --data "$out/data"
-    for i in "${!TESTS[@]}"; do
-      subset=test${i#0}
-      "$ROOT/scripts/score.sh" --run "$run" --data "$out/data" --subset "$subset" --name "$arch seed $seed" >/dev/null
-      results+=("$run/scores/$subset.json")
-    done
+    one_run "$arch" "$seed" "$@" || failed+=("$arch seed $seed")
   done
 done
+((${#results[@]})) || die "no run succeeded: ${failed[*]}"
 echo
-echo "Recipe $recipe (test sets: $(for i in "${!TESTS[@]}"; do printf 'test%s = %s ' "${i#0}" "${TESTS[i]}"; done))"
+echo "Recipe $recipe (test sets: ${subsets[*]})"
 python "$TOOLS/score.py" --table "${results[@]}" | tee "$out/table.txt.tmp"
 mv "$out/table.txt.tmp" "$out/table.txt"
+echo
+"$ROOT/scripts/report.sh" --results "$out/results" --out "$out/report" --recipe "$recipe" --archs "${archs[*]}" \
+  --seeds "${seeds[*]}" ${report_options[@]+"${report_options[@]}"}
+((${#failed[@]} == 0)) || die "not finished: $(printf '%s; ' "${failed[@]}")see above; call again to go on"

@@ -10,7 +10,7 @@ KIND = "cased BLEU, tokenised, compounds split"
 
 READING = (
     f"The papers' figures stand beside the column of their kind, moses+split ({KIND}), and compare with no other. "
-    "RoFormer's paper says only BLEU, which is taken for this kind."
+    "The papers of Shaw et al. and on RoFormer say only BLEU, which is taken for this kind."
 )
 
 

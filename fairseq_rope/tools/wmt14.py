@@ -3,8 +3,8 @@
 ::
 
     wmt14.py download FOLDER [--mirror URL_OR_FOLDER]     the archives, with SHA256SUMS beside them
-    wmt14.py extract FOLDER OUT                           train, valid and test as OUT/NAME.{en,de}
-    wmt14.py check OUT                                    whether OUT/test.{en,de} can be the papers' test set
+    wmt14.py extract FOLDER OUT                           OUT/{train,newstest2013,newstest2014}.{en,de}
+    wmt14.py check FILE                                   whether it can be the papers' test set
 
 With ``--valid EN DE`` or ``--test EN DE`` these two files, plain lines or SGML, stand for those of an archive.
 """
@@ -29,6 +29,8 @@ else:  # run by path
     from download import ArchiveError, download, read_sums  # type: ignore[no-redef, import-not-found]
 
 LANGS = ("en", "de")
+NAMES = {"train": "train", "valid": "newstest2013", "test": "newstest2014"}
+"""Subset to the name of its files."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def read_file(path: Path) -> Iterator[str]:
 
 
 def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own] = None) -> Dict[str, int]:
-    """Writes ``OUT/{train,valid,test}.{en,de}``; returns the lines of each archive or of the user's own files.
+    """Writes ``OUT/NAME.{en,de}`` for each of :data:`NAMES`; returns the lines of each archive or own file.
 
     Raises:
         ArchiveError: an archive is missing or damaged, the two sides differ, or the test set is the filtered one.
@@ -171,7 +173,7 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
     for subset, files in (own or {}).items():
         parts[subset] = [(files[0].name, [partial(read_file, file) for file in files])]
     for subset, sources in parts.items():
-        temporary = [out / f"{subset}.{lang}.tmp" for lang in LANGS]
+        temporary = [out / f"{NAMES[subset]}.{lang}.tmp" for lang in LANGS]
         try:
             for side, file in enumerate(temporary):
                 with file.open("w", encoding="utf-8", newline="\n") as output:
@@ -210,20 +212,19 @@ def main() -> None:
     command = commands.add_parser("download", help="the archives")
     command.add_argument("folder", type=Path, help="gets the archives and their hashes")
     command.add_argument("--mirror", help="address or folder that has them under the same names")
-    command = commands.add_parser("extract", help="train, valid and test as plain text")
+    command = commands.add_parser("extract", help="training, validation and test set as plain text")
     command.add_argument("folder", type=Path, help="has the archives")
-    command.add_argument("out", type=Path, help="gets train, valid and test")
+    command.add_argument("out", type=Path, help="gets them")
     for command in commands.choices.values():
         command.add_argument("--news-commentary", type=int, choices=sorted(NEWS_COMMENTARY), default=9)
         for subset in ("valid", "test"):
             command.add_argument(f"--{subset}", type=Path, nargs=2, metavar=("EN", "DE"), help="your own files")
     command = commands.add_parser("check", help="refuse the filtered newstest2014")
-    command.add_argument("out", type=Path, help="has test.en")
+    command.add_argument("file", type=Path, help="one side of a test set")
     args = parser.parse_args()
     try:
         if args.command == "check":
-            path = args.out / f"test.{LANGS[0]}"
-            check_test_set(str(path), sum(1 for _ in read_file(path)))
+            check_test_set(str(args.file), sum(1 for _ in read_file(args.file)))
             return
         own = {subset: tuple(files) for subset in ("valid", "test") if (files := getattr(args, subset))}
         if args.command == "download":

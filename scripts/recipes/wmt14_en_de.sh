@@ -3,7 +3,7 @@
 # updates, average of the last five checkpoints, which are 1,500 updates apart (10 minutes on the 8 GPUs of Vaswani et al.
 # 2017). The dropout is that of the architecture: 0.1 for base, 0.3 for big.
 DOWNLOAD=yes
-TRAIN=train VALID=valid TESTS=(test)
+TRAIN=train VALID=newstest2013 TESTS=(newstest2014)
 PREPARE_FLAGS=(--merges 37000)
 TRAIN_FLAGS=(--warmup-updates 4000)
 TARGET_TOKENS=25000 BF16=yes
