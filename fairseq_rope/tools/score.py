@@ -28,31 +28,78 @@ SCORES = {
 }
 """Key in the JSON file, to what the score is."""
 
+UNKNOWN = "⁇"
+"""Stands for fairseq's ``<unk>`` in text: one word, which no reference has. As it is, ``<unk>`` would be three
+tokens in every count, and match a literal one in a reference."""
+
+AFTER_MOSES = (
+    (re.compile(r" ?/ ?"), "/"),  # km / h
+    (re.compile(r"(\d )([$£€¥])(?=[^\W\d_])"), r"\1\2 "),  # 90 £sowie; but: costs £90
+)
+"""What sacremoses' detokeniser leaves apart or joins wrongly, in its output."""
+
+GERMAN_APOSTROPHES = (
+    (re.compile(r"(?<=\w) &apos; (?=s(?: |$))"), "&apos;"),  # gibt ' s
+    (re.compile(r"(?<!\S)([CDILOcdl]) &apos; (?=[^\W\d_])"), r"\1&apos;"),  # O ' Connor
+)
+"""Apostrophes inside words: the German tokeniser splits both sides off, and the detokeniser takes them for quotes."""
+
 
 class ScoreError(ValueError):
     """Input that cannot be scored; the message names the file."""
 
 
+def read_lines(path: Path) -> List[str]:
+    """The lines of a UTF-8 file: only a newline ends one, of Unix or of Windows.
+
+    Raises:
+        ScoreError: the file is not UTF-8.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ScoreError(f"{path}: not UTF-8 (byte {error.start}): convert it with iconv") from None
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
+
+
 def read_hypotheses(path: Path) -> List[str]:
     """The best hypotheses in fairseq-generate's output, in the order of the test set, as tokens without BPE.
 
+    An empty hypothesis is an empty line. Of several for one sentence (``--nbest``) the first is the best.
+
     Raises:
-        ScoreError: none are there, or one is missing.
+        ScoreError: none are there, one is missing or damaged, or they are still in BPE units.
     """
     hypotheses: Dict[int, str] = {}
-    for line in path.read_text(encoding="utf-8").split("\n"):
+    for number, line in enumerate(read_lines(path), 1):
         if line.startswith("H-"):
-            name, _, tokens = line.split("\t", 2)
-            hypotheses[int(name[2:])] = tokens
+            found = re.fullmatch(r"H-(\d+)\t([^\t]+)(?:\t(.*))?", line)
+            if not found:
+                raise ScoreError(f"{path}, line {number}: not a hypothesis of fairseq-generate: run it again")
+            hypotheses.setdefault(int(found[1]), found[3] or "")
     if sorted(hypotheses) != list(range(len(hypotheses))) or not hypotheses:
         raise ScoreError(f"{path}: incomplete: it has {len(hypotheses)} hypotheses; run fairseq-generate again")
+    marked = sum(bool(re.search(r"@@(?!\S)", tokens)) for tokens in hypotheses.values())
+    if marked:
+        raise ScoreError(
+            f"{path}: {marked} hypotheses have BPE markers (@@): run fairseq-generate with --post-process subword_nmt"
+        )
     return [hypotheses[i] for i in range(len(hypotheses))]
 
 
 def detokenize(lines: Sequence[str], lang: str) -> List[str]:
-    """Moses tokens, escaped and with split hyphens, to text."""
+    """Moses tokens to text: escaped, without BPE, hyphens split (``@-@``) or not; ``<unk>`` becomes :data:`UNKNOWN`."""
     detokenizer = MosesDetokenizer(lang)
-    return [detokenizer.detokenize(line.split()) for line in lines]
+    texts = []
+    for line in lines:
+        line = " ".join(line.replace("<unk>", UNKNOWN).split())
+        for pattern, replacement in GERMAN_APOSTROPHES if lang == "de" else ():
+            line = pattern.sub(replacement, line)
+        text = detokenizer.detokenize(line.split(" "))
+        for pattern, replacement in AFTER_MOSES:
+            text = pattern.sub(replacement, text)
+        texts.append(text)
+    return texts
 
 
 def moses_tokenize(lines: Sequence[str], lang: str) -> List[str]:
@@ -90,8 +137,11 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Di
 
 
 def fairseq_score(path: Path) -> Optional[Dict[str, Any]]:
-    """fairseq-generate's own BLEU line, on the tokens as trained; None if it printed none."""
-    found = re.findall(r"BLEU4 = ([\d.]+), .*", path.read_text(encoding="utf-8"))
+    """fairseq-generate's own BLEU line, on the tokens as trained; None if it printed none.
+
+    It is unsmoothed BLEU of the H- lines against the T- lines, but that an empty hypothesis counts as one wrong word.
+    """
+    found = re.findall(r"BLEU4 = ([\d.]+), .*", "\n".join(read_lines(path)))
     return {"score": float(found[-1]), "signature": "fairseq-generate --scoring bleu"} if found else None
 
 
@@ -118,7 +168,7 @@ def _write(path: Path, text: str) -> None:
 
 def _score_files(args: argparse.Namespace) -> Dict[str, Any]:
     hypotheses = detokenize(read_hypotheses(args.generated), args.lang)
-    references = args.reference.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    references = read_lines(args.reference)
     if len(hypotheses) != len(references):
         raise ScoreError(f"{args.generated} has {len(hypotheses)} hypotheses, {args.reference} {len(references)} lines")
     scores = score(hypotheses, references, args.lang)

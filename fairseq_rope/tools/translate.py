@@ -20,6 +20,7 @@ from tqdm import tqdm
 from ..model import RoFormerModel
 from .average import CheckpointError, load_checkpoint
 from .corpus import SPACES
+from .score import detokenize
 
 CHUNK = 200  # sentences
 
@@ -59,7 +60,7 @@ class Translator:
         self.hub.eval()
         if torch.cuda.is_available():
             self.hub.cuda()
-        self.beam, self.lenpen = beam, lenpen
+        self.beam, self.lenpen, self.target = beam, lenpen, target
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
         """Translates raw sentences; an empty one stays empty, control characters are removed.
@@ -68,16 +69,17 @@ class Translator:
             ValueError: a sentence is longer than the model accepts.
         """
         cleaned = [self.normalizer.normalize(SPACES.sub(" ", sentence.replace("\n", " "))) for sentence in sentences]
-        texts = {i: sentence for i, sentence in enumerate(cleaned) if sentence.strip()}
+        sources = {i: self.hub.encode(sentence) for i, sentence in enumerate(cleaned) if sentence.strip()}
         translations = [""] * len(sentences)
         longest = int(self.hub.max_positions[0])
-        for i, text in texts.items():
-            if self.hub.encode(text).numel() > longest:
+        for i, source in sources.items():
+            if source.numel() > longest:
                 raise ValueError(f"sentence {i + 1} has more than {longest} tokens: split it")
-        if texts:
-            outputs = self.hub.translate(list(texts.values()), beam=self.beam, lenpen=self.lenpen)
-            for i, output in zip(texts, outputs):
-                translations[i] = output
+        if sources:
+            found = self.hub.generate(list(sources.values()), beam=self.beam, lenpen=self.lenpen)
+            tokens = [self.hub.remove_bpe(self.hub.string(hypotheses[0]["tokens"])) for hypotheses in found]
+            for i, translation in zip(sources, detokenize(tokens, self.target)):
+                translations[i] = translation
         return translations
 
 
