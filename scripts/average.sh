@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Averages the last checkpoints of a run and makes it a complete model folder: RUN/checkpoint.pt, with the BPE codes
-# and dictionaries beside it.
+# Averages the last checkpoints of a run and makes it a complete model folder: RUN/checkpoint.pt, with the BPE codes,
+# dictionaries and prepare.json (which says how text is split) beside it.
 #
 # Usage: scripts/average.sh --run RUN --data FOLDER [--last N] [--upper UPDATES]
 #   --run RUN        output of scripts/train.sh
@@ -37,7 +37,8 @@ average() {
   local files=("$run/checkpoints" --last "$last" --by "$by" ${upper:+--upper "$upper"})
   if [[ $inputs ]]; then read -ra files <<<"--inputs $inputs"; fi
   python -m fairseq_rope.tools.average "${files[@]}" --out "$run/checkpoint.pt"
-  cp "$data/bpecodes" "$data"/bin/dict.*.txt "$run/"
+  cp "$data/bpecodes" "$data"/bin/dict.*.txt "$data/prepare.json" "$run/"
+  find "$data" -maxdepth 1 -name 'vocabulary.*' -exec cp {} "$run/" \; # where a threshold needs them
 }
 newest=$(cd "$run/checkpoints" && find . -name 'checkpoint*.pt' -printf '%f %T@\n' | sort | sha256sum)
 setting "average last $last by $by upper ${upper:-none} inputs ${inputs:-none} of $newest bpe $(sha256sum <"$data/bpecodes")"

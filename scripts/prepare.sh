@@ -112,14 +112,14 @@ binarize() {
   mv "$out/binarize.json.tmp" "$out/binarize.json"
 }
 
-hashes=
-size=0
+files=() size=0
 for prefix in "${prefixes[@]}"; do
   for lang in "$source" "$target"; do
     file=$prefix.$lang
     [[ -f $file ]] || file=$file.gz
     [[ -f $file ]] || die "$prefix.$lang not found (nor with .gz): check the folder and the languages"
-    hashes+=" $(sha256sum <"$file" | cut -c 1-64)"
+    files+=("$file")
+    [[ $prefix != *newstest2014* ]] || python "$TOOLS/wmt14.py" check "$file" || exit 1
     bytes=$(stat -L -c %s "$file")
     [[ $file != *.gz ]] || bytes=$((bytes * 3))
     size=$((size + bytes))
@@ -131,6 +131,8 @@ out=$(cd "$out" && pwd)
 free=$(df -P -B 1 "$out" | awk 'END { print $4 }')
 [[ -d $out/raw ]] || ((free > 7 * size)) ||
   die "$out has $((free >> 20)) MiB free, and about $((7 * size >> 20)) are needed: make room or choose another --out"
+hashes=
+for file in "${files[@]}"; do hashes+=" $(sha256sum <"$file" | cut -c 1-64)"; done
 trap 'rm -rf "$out"/{raw,bin}.tmp "$out"/{tok,bpe}/*.tmp "$out"/{bpecodes,binarize.json}.tmp' EXIT
 setting "input $source-$target$hashes"
 step "$out" copy raw copy_raw

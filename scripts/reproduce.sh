@@ -68,9 +68,6 @@ tests=() subsets=()
 for i in "${!TESTS[@]}"; do
   tests+=(--test "$raw/${TESTS[i]}")
   subsets+=("test${i#0}=${TESTS[i]}")
-  if [[ ${TESTS[i]} == newstest2014 && -f $raw/newstest2014.en ]]; then
-    python "$TOOLS/wmt14.py" check "$raw/newstest2014.en" || exit 1
-  fi
 done
 "$ROOT/scripts/prepare.sh" --train "$raw/$TRAIN" --valid "$raw/$VALID" "${tests[@]}" --out "$out/data" "${PREPARE_FLAGS[@]}"
 

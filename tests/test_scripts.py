@@ -3,13 +3,15 @@
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
+import time
 
 import pytest
 import torch
 
-from .commands import ROOT, SMALL, fairseq, one_line, prepare, run
+from .commands import ENVIRONMENT, ROOT, SMALL, fairseq, one_line, prepare, run
 
 
 def test_score_names_every_figure(data, trained):
@@ -161,3 +163,19 @@ def test_a_killed_training_continues(data, tmp_path):
     run("scripts/train.sh", *options, "--max-update", 6, *extra)
     assert "Loaded checkpoint" in (out / "train.log").read_text()[len(log) :]
     assert (out / "checkpoints/checkpoint_1_6.pt").exists()
+
+
+def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
+    out = tmp_path / "run"
+    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 3, "--max-update", 30]
+    command = [str(c) for c in ["scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 300]]
+    process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    while not (out / "checkpoints/checkpoint_1_6.pt").exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    subprocess.run(["pkill", "-KILL", "-f", f"fairseq-train .*{out}/checkpoints"], check=True)
+    error = process.communicate()[1]
+    assert process.returncode == 0, error
+    assert re.search(r"ended before its time: going on from update \d+ ", error)
+    assert (out / "train.log").read_text().count("Loaded checkpoint") == 1
+    assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1

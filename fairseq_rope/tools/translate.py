@@ -4,10 +4,12 @@
 
     python -m fairseq_rope.tools.translate RUN < input > output
 
-A model folder holds ``checkpoint.pt``, ``bpecodes`` and the two dictionaries; ``scripts/average.sh`` makes it.
+A model folder holds ``checkpoint.pt``, ``bpecodes``, the two dictionaries and ``prepare.json``, by which text is split
+as in training (without that file: hyphens split, no vocabulary threshold); ``scripts/average.sh`` makes it.
 """
 
 import argparse
+import json
 import logging
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, Dict, List, Sequence
 
 import torch
 from sacremoses import MosesPunctNormalizer
+from subword_nmt.apply_bpe import read_vocabulary
 from tqdm import tqdm
 
 from ..model import RoFormerModel
@@ -46,6 +49,7 @@ class Translator:
         for name in ("bpecodes", f"dict.{source}.txt", f"dict.{target}.txt"):
             if not (folder / name).is_file():
                 raise CheckpointError(f"{folder / name}: missing: scripts/average.sh makes a complete model folder")
+        settings = read_preparation(folder)
         self.normalizer = MosesPunctNormalizer(source, post_remove_control_chars=True)
         self.hub = RoFormerModel.from_pretrained(
             str(folder),
@@ -54,9 +58,14 @@ class Translator:
             tokenizer="moses",
             source_lang=source,  # for the tokenizer, whose default is English on both sides
             target_lang=target,
+            moses_no_dash_splits=settings["hyphens"] == "kept",
             bpe="subword_nmt",
             max_tokens=max_tokens,
         )
+        threshold = int(settings["vocabulary_threshold"])
+        if threshold:
+            with (folder / f"vocabulary.{source}").open(encoding="utf-8") as vocabulary:
+                self.hub.bpe.bpe.vocab = read_vocabulary(vocabulary, threshold)
         self.hub.eval()
         if torch.cuda.is_available():
             self.hub.cuda()
@@ -68,7 +77,9 @@ class Translator:
         Raises:
             ValueError: a sentence is longer than the model accepts.
         """
-        cleaned = [self.normalizer.normalize(SPACES.sub(" ", sentence.replace("\n", " "))) for sentence in sentences]
+        texts = [SPACES.sub(" ", sentence.replace("\n", " ")) for sentence in sentences]
+        # with the end of the line, at which quotes and full stops change places in some languages
+        cleaned = [self.normalizer.normalize(f"{text}\n") for text in texts]
         sources = {i: self.hub.encode(sentence) for i, sentence in enumerate(cleaned) if sentence.strip()}
         translations = [""] * len(sentences)
         longest = int(self.hub.max_positions[0])
@@ -86,6 +97,13 @@ class Translator:
 def read_task(folder: Path) -> Dict[str, Any]:
     task = (load_checkpoint(folder / "checkpoint.pt").get("cfg") or {}).get("task", {})
     return dict(task) if isinstance(task, dict) else vars(task)
+
+
+def read_preparation(folder: Path) -> Dict[str, str]:
+    """How the training text was split, by ``prepare.json``: ``hyphens`` and ``vocabulary_threshold``."""
+    path = folder / "prepare.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {name: found.get(name, default) for name, default in (("hyphens", "split"), ("vocabulary_threshold", "0"))}
 
 
 def main() -> None:

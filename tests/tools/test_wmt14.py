@@ -1,12 +1,13 @@
 """WMT14's archives: a mirror over HTTP with the same names and members, good, slow to come, wrong and missing."""
 
+import gzip
+import html
 import http.server
-import io
+import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import threading
 from pathlib import Path
 
@@ -16,24 +17,12 @@ from fairseq_rope.tools import download as downloads
 from fairseq_rope.tools import wmt14
 from fairseq_rope.tools.download import ArchiveError, download, read_sums
 from fairseq_rope.tools.run_info import sha256
-from fairseq_rope.tools.wmt14 import archives, extract, sgm_segments, source_of
+from fairseq_rope.tools.wmt14 import NAMES, archives, extract, sgm_segments, source_of
+from tests.archives import sgm, write_archive, write_mirror
 
 COMMAND = [sys.executable, Path(wmt14.__file__)]
+ROOT = Path(__file__).parent.parent.parent
 COUNTS = {"train": 40, "valid": 7, "test": 5}
-
-
-def sgm(lines, kind):
-    segments = "".join(f'<seg id="{n}">{line}</seg>\n' for n, line in enumerate(lines, 1))
-    return f'<{kind} setid="x">\n<doc docid="a" origlang="en">\n<p>\n{segments}</p>\n</doc>\n</{kind}>\n'
-
-
-def write_archive(path, members):
-    with tarfile.open(path, "w:gz") as tar:
-        for name, content in {"other/file.fr": "pas ici\n" * 900, **members}.items():
-            data = content if isinstance(content, bytes) else content.encode()
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
 
 
 def lines_of(archive, side):
@@ -42,15 +31,7 @@ def lines_of(archive, side):
 
 @pytest.fixture
 def mirror(tmp_path):
-    folder = tmp_path / "mirror"
-    folder.mkdir()
-    for archive in archives():
-        contents = []
-        for side, member in enumerate(archive.members):
-            lines = lines_of(archive, side)
-            contents.append(sgm(lines, "srcset") if member.endswith(".sgm") else "\n".join(lines) + "\n")
-        write_archive(folder / archive.name, dict(zip(archive.members, contents)))
-    return folder
+    return write_mirror(tmp_path / "mirror", lines_of)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -153,10 +134,10 @@ def test_the_corpus_is_read_from_the_archives_in_order(mirror, tmp_path):
     for side, lang in enumerate(("en", "de")):
         for subset in COUNTS:
             expected = [line for a in archives() if a.subset == subset for line in lines_of(a, side)]
-            assert (tmp_path / f"out/{subset}.{lang}").read_text(encoding="utf-8").split("\n")[:-1] == expected
-    assert sorted(p.name for p in tmp_path.glob("out/*")) == sorted(
-        f"{s}.{lang}" for s in COUNTS for lang in ("en", "de")
-    )
+            file = tmp_path / f"out/{NAMES[subset]}.{lang}"
+            assert file.read_text(encoding="utf-8").split("\n")[:-1] == expected
+    names = sorted(f"{name}.{lang}" for name in ("train", "newstest2013", "newstest2014") for lang in ("en", "de"))
+    assert sorted(p.name for p in tmp_path.glob("out/*")) == names
 
 
 def test_segments_keep_their_order_and_lose_their_entities():
@@ -196,4 +177,38 @@ def test_wrong_archives_are_refused_in_one_line_and_leave_nothing(mirror, tmp_pa
     command = [*COMMAND, "extract", mirror, tmp_path / "out"]
     failed = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     assert failed.returncode == 1 and failed.stderr.count("\n") == 1 and message in failed.stderr
-    assert not list((tmp_path / "out").glob("test*"))
+    assert not list((tmp_path / "out").glob("newstest2014*"))
+
+
+@pytest.mark.parametrize("kind", ["txt", "gz", "sgm"])
+def test_own_test_sets_are_taken_as_plain_text_and_in_sgml(mirror, tmp_path, kind):
+    lines, files = ["a & b", 'der "x"', "c"], []
+    for lang in ("en", "de"):
+        files.append(tmp_path / f"own.{lang}{'' if kind == 'txt' else '.' + kind}")
+        text = sgm([html.escape(line) for line in lines], "refset") if kind == "sgm" else "\n".join(lines) + "\n"
+        files[-1].write_bytes(gzip.compress(text.encode()) if kind == "gz" else text.encode())
+    out = tmp_path / "out"
+    (mirror / archives()[-1].name).unlink()  # is not needed
+    command = [ROOT / "scripts/download.sh", "--out", out, "--mirror", mirror, "--test", f"{files[0]} {files[1]}"]
+    environ = {**os.environ, "VENV": str(Path(sys.executable).parent.parent)}
+    for again in (False, True):
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environ, check=True)
+        assert ("done before" in done.stderr) == again
+    assert (out / "newstest2014.de").read_text(encoding="utf-8").split("\n") == [*lines, ""]
+    assert sum(1 for _ in (out / "newstest2013.en").open()) == COUNTS["valid"]
+    assert "train" in {path.stem for path in out.iterdir()} and len(read_sums(out / "archives")) == 4
+
+
+@pytest.mark.parametrize("count,status", [(2737, 1), (3003, 0)])
+def test_the_filtered_test_set_is_refused_as_plain_text_too(tmp_path, count, status):
+    file = tmp_path / "newstest2014.en"
+    file.write_text("x\n" * count)
+    checked = subprocess.run([*COMMAND, "check", file], capture_output=True, text=True)
+    assert checked.returncode == status and ("take the full one, 3,003 lines" in checked.stderr) == bool(status)
+
+
+def test_the_newer_news_commentary_is_an_option(mirror, tmp_path):
+    newer = archives(12)
+    assert [a.name for a in newer if a not in archives(9)] == ["training-parallel-nc-v12.tgz"]
+    write_archive(mirror / newer[2].name, {m: "neu\n" * 3 for m in newer[2].members})
+    assert extract(mirror, tmp_path, 12)[newer[2].name] == 3

@@ -1,0 +1,80 @@
+"""The recipe of WMT14 from its archives to the report, small: a mirror of other text, tiny models, a few updates."""
+
+import json
+
+import pytest
+
+from fairseq_rope.tools.wmt14 import LANGS, archives
+
+from .archives import write_mirror
+from .commands import SMALL, one_line, run
+
+TINY = [*SMALL, "--max-tokens", "600"]
+UPDATES = ["--max-update", 5, "--save-every", 1]
+TRAINING = [archive.name for archive in archives() if archive.subset == "train"]
+
+
+@pytest.fixture(scope="module")
+def mirror(corpus, tmp_path_factory):
+    """The small corpus in WMT14's archives: its training set in three parts."""
+
+    def lines_of(archive, side):
+        name = archive.subset
+        lines = (corpus / f"{name}.{LANGS[side]}").read_text(encoding="utf-8").split("\n")[:-1]
+        return lines[TRAINING.index(archive.name) :: len(TRAINING)] if name == "train" else lines
+
+    return write_mirror(tmp_path_factory.mktemp("mirror") / "archives", lines_of)
+
+
+def result(out, name):
+    return json.loads((out / f"results/{name}.json").read_text(encoding="utf-8"))
+
+
+def test_the_recipe_runs_from_the_archives_to_the_report(mirror, corpus, tmp_path):
+    out = tmp_path / "out"
+    command = ["scripts/reproduce.sh", "wmt14_en_de", "--mirror", mirror, "--out", out, *UPDATES]
+    systems = ["--archs", "transformer_sinusoidal_tiny roformer_tiny", "--seeds", "1 2"]
+    first = run(*command, *systems, "--", *TINY)
+    assert "Best on newstest2014" in first.stdout and f"Report: {out}/report/report.html" in first.stdout
+    text = (out / "raw/train.de").read_text(encoding="utf-8").split("\n")
+    assert sorted(text) == sorted((corpus / "train.de").read_text(encoding="utf-8").split("\n"))
+    info = json.loads((out / "data/prepare.json").read_text())
+    assert info["pairs"] == {"train": 400, "valid": 21, "test": 21} and info["hyphens"] == "split"
+    found = result(out, "wmt14_en_de-roformer_tiny-seed2")
+    assert found["training"]["averaged"] == 5 and found["training"]["updates"] == 5
+    assert found["tests"]["newstest2014"]["sentences"] == 21
+    report = (out / "report/report.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line for line in report.splitlines() if line.startswith("| `")}
+    assert "not run" in rows["`roformer_base`"] and "27.5" in report and "27.3" in report
+    assert (out / "report/report.html").stat().st_size > 10000
+    again = run(*command, *systems, "--", *TINY)
+    assert again.stderr.count("train: done before") == 4 and again.stdout == first.stdout
+
+    shaw = ["scripts/reproduce.sh", "wmt14_en_de_shaw", "--mirror", mirror, "--out", out, *UPDATES]
+    done = run(*shaw, "--archs", "transformer_shaw_tiny", "--", *TINY)
+    assert "binarize: done before" in done.stderr and (out / "shaw/transformer_shaw_tiny/seed1").is_dir()
+    found = result(out, "wmt14_en_de_shaw-transformer_shaw_tiny-seed1")
+    assert found["training"]["averaged"] == 1 and "--decoder-ffn-embed-dim 1024" in found["run"]["flags"]
+
+
+def test_one_training_that_fails_does_not_stop_the_others(mirror, tmp_path):
+    out = tmp_path / "out"
+    command = ["scripts/reproduce.sh", "wmt14_en_de", "--mirror", mirror, "--out", out, *UPDATES]
+    systems = ["--archs", "transformer_alibi_tiny roformer_tiny", "--", *TINY, "--rope-base", 500]
+    failed = run(*command, *systems, fails=True)
+    errors = [line for line in failed.stderr.splitlines() if "error: " in line]
+    assert "--rope-base belongs to the encoding rope" in errors[0]
+    assert "not finished: transformer_alibi_tiny seed 1; see above; call again to go on" in errors[-1]
+    report = (out / "report/report.md").read_text(encoding="utf-8")
+    assert [line for line in report.splitlines() if "transformer_alibi_tiny" in line and "not run" in line]
+    assert result(out, "wmt14_en_de-roformer_tiny-seed1")["arch"] == "roformer_tiny"
+
+
+def test_what_cannot_be_downloaded_is_said_in_one_line(mirror, tmp_path):
+    command = ["scripts/reproduce.sh", "wmt14_en_de", "--out", tmp_path / "out"]
+    one_line(run(*command, "--mirror", tmp_path / "nowhere", fails=True), "europarl-v7.tgz", "try another --mirror")
+    options = ["--data", tmp_path, "--mirror", mirror]
+    one_line(run(*command, *options, fails=True), "--mirror is for recipes that download, without --data")
+    one_line(
+        run("scripts/reproduce.sh", "demo", "--news-commentary", 12, fails=True), "--news-commentary is for recipes"
+    )
