@@ -88,6 +88,7 @@ one_run() {
     --out "$out/results/$recipe-$arch-seed$seed.json" >/dev/null
 }
 results=() failed=()
+trap 'exit 130' INT # not a training that failed
 for arch in "${archs[@]}"; do
   for seed in "${seeds[@]}"; do
     one_run "$arch" "$seed" "$@" || failed+=("$arch seed $seed")

@@ -105,7 +105,27 @@ launch+=("$data/bin" --source-lang "${pair%-*}" --target-lang "${pair#*-}" --use
   "${flags[@]}" ${batch_flags[@]+"${batch_flags[@]}"} --max-update "$max_update" --save-interval-updates "$save_every"
   --keep-interval-updates $((AVERAGE_LAST > 10 ? AVERAGE_LAST : 10)) --no-epoch-checkpoints --save-interval 1000000
   --validate-interval 1000000 --log-format json --log-interval 10)
-if ((node_rank > 0)); then exec "${launch[@]}"; fi # the first machine keeps the run
+newest() { # updates of the newest checkpoint, 0 if there is none
+  { find "$out/checkpoints" -name 'checkpoint_*_*.pt' 2>/dev/null || true; } |
+    sed 's/.*_//; s/\.pt$//' | sort -n | tail -n 1 | grep . || echo 0
+}
+# on_and_on COMMAND...: again after each crash, as long as there is a new checkpoint since the last start
+on_and_on() {
+  local before reached
+  before=$(newest)
+  until "$@"; do
+    reached=$(newest)
+    ((reached > before)) || return 1
+    say "fairseq-train ended before its time: going on from update $reached (log: $out/train.log)"
+    before=$reached
+  done
+}
+trap 'trap - INT; kill -INT $$' INT # not a crash
+if ((node_rank > 0)); then # the first machine keeps the run
+  (($(newest) < max_update)) || { say "trained before"; exit 0; }
+  on_and_on "${launch[@]}"
+  exit
+fi
 
 setting "data $(sha256sum <"$data/.stamps/binarize" | cut -c 1-64)"
 setting "train ${flags[*]} --save-interval-updates $save_every${target_tokens:+ target tokens $target_tokens}"
@@ -114,11 +134,8 @@ if [[ -f $out/settings && $(<"$out/settings") != "${SETTINGS%$'\n'}" ]]; then
   say "other settings than before: the old run moves to $old"
   mv "$out" "$old"
 fi
-newest() {
-  find "$out/checkpoints" -name 'checkpoint_*_*.pt' 2>/dev/null | sed 's/.*_//; s/\.pt$//' | sort -n | tail -n 1
-}
-reached=$(newest) || reached=
-[[ ! $reached || $reached -le $max_update ]] ||
+reached=$(newest)
+((reached <= max_update)) ||
   die "$out was trained for $reached updates already: choose --max-update $reached or more, or another --out"
 mkdir -p "$out"
 printf '%s' "$SETTINGS" >"$out/settings"
@@ -136,30 +153,22 @@ repair() {
 
 # fairseq's log goes to train.log as it comes; the bar on stderr reads it
 run_fairseq() {
+  repair
   "${launch[@]}" 2>&1 | tee -a "$out/train.log" |
     python "$TOOLS/progress.py" train --total "$max_update" --label "train $arch, seed $seed"
 }
 
 train() {
-  local checkpoints=$out/checkpoints before
+  local checkpoints=$out/checkpoints
   python "$TOOLS/run_info.py" --root "$ROOT" --out "$out/run.json" "command=$command_line" \
     "arch=$arch" "recipe=${recipe:-none}" "seed=$seed" "max_update=$max_update" "flags=${flags[*]}" \
     "devices=$((nodes * processes))" "batch=${batch_flags[*]}"
-  repair
-  before=$(newest) || before=
-  until run_fairseq; do
-    reached=$(newest) || reached=
-    ((${reached:-0} > ${before:-0})) || log_failure "$out/train.log" fairseq-train
-    say "fairseq-train ended before its time: going on from update $reached (log: $out/train.log)"
-    before=$reached
-    repair
-  done
+  on_and_on run_fairseq || log_failure "$out/train.log" fairseq-train
   # fairseq writes no checkpoint by updates at the end of an epoch: the last one must be there all the same
   if [[ -f $checkpoints/checkpoint_last.pt && ! $(find "$checkpoints" -name "checkpoint_*_$max_update.pt") ]]; then
     cp "$checkpoints/checkpoint_last.pt" "$checkpoints/checkpoint_0_$max_update.pt.tmp"
     mv "$checkpoints/checkpoint_0_$max_update.pt.tmp" "$checkpoints/checkpoint_0_$max_update.pt"
   fi
 }
-trap 'exit 130' INT # not a crash
 setting "max-update $max_update"
 step "$out" train checkpoints train

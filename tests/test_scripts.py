@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -165,17 +166,33 @@ def test_a_killed_training_continues(data, tmp_path):
     assert (out / "checkpoints/checkpoint_1_6.pt").exists()
 
 
-def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
-    out = tmp_path / "run"
+def start_training(data, out):
+    """train.sh in a process group of its own, after its first checkpoints."""
     options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 3, "--max-update", 30]
     command = [str(c) for c in ["scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 300]]
-    process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     while not (out / "checkpoints/checkpoint_1_6.pt").exists():
         assert process.poll() is None
         time.sleep(0.005)
+    return process
+
+
+def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
+    out = tmp_path / "run"
+    process = start_training(data, out)
     subprocess.run(["pkill", "-KILL", "-f", f"fairseq-train .*{out}/checkpoints"], check=True)
     error = process.communicate()[1]
     assert process.returncode == 0, error
     assert re.search(r"ended before its time: going on from update \d+ ", error)
     assert (out / "train.log").read_text().count("Loaded checkpoint") == 1
     assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1
+
+
+def test_an_interrupted_training_ends(data, tmp_path):
+    process = start_training(data, tmp_path / "run")
+    os.killpg(process.pid, signal.SIGINT)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGINT and "going on" not in error
+    assert not (tmp_path / "run/.stamps/train").exists()
