@@ -33,7 +33,7 @@ def result(out, name):
 def test_the_recipe_runs_from_the_archives_to_the_report(mirror, corpus, tmp_path):
     out = tmp_path / "out"
     command = ["scripts/reproduce.sh", "wmt14_en_de", "--mirror", mirror, "--out", out, *UPDATES]
-    systems = ["--archs", "transformer_sinusoidal_tiny roformer_tiny", "--seeds", "1 2"]
+    systems = ["--archs", "transformer_sinusoidal_tiny roformer_tiny", "--seeds", "2"]
     first = run(*command, *systems, "--", *TINY)
     assert "Best on newstest2014" in first.stdout and f"Report: {out}/report/report.html" in first.stdout
     text = (out / "raw/train.de").read_text(encoding="utf-8").split("\n")
@@ -48,7 +48,8 @@ def test_the_recipe_runs_from_the_archives_to_the_report(mirror, corpus, tmp_pat
     assert "not run" in rows["`roformer_base`"] and "27.5" in report and "27.3" in report
     assert (out / "report/report.html").stat().st_size > 10000
     again = run(*command, *systems, "--", *TINY)
-    assert again.stderr.count("train: done before") == 4 and again.stdout == first.stdout
+    assert again.stderr.count("train: done before") == 2
+    assert again.stdout.split("\nRecipe ")[1] == first.stdout.split("\nRecipe ")[1]
 
     shaw = ["scripts/reproduce.sh", "wmt14_en_de_shaw", "--mirror", mirror, "--out", out, *UPDATES]
     done = run(*shaw, "--archs", "transformer_shaw_tiny", "--", *TINY)
