@@ -60,12 +60,16 @@ def main() -> None:
     parser.add_argument("--options", action="store_true", help="list the flags of each encoding, for fairseq-train")
     parser.add_argument("--check-arch", metavar="ARCH", help="only say whether this architecture exists")
     parser.add_argument(
-        "--check-checkpoint", metavar="FILE", type=Path, help="only say whether this file can be loaded"
+        "--check-checkpoint",
+        metavar="FILE",
+        type=Path,
+        help="only say whether this file can be loaded, and its updates",
     )
     args = parser.parse_args()
     if args.check_checkpoint:
         try:
-            load_checkpoint(args.check_checkpoint)
+            history = load_checkpoint(args.check_checkpoint).get("optimizer_history") or [{}]
+            print(history[-1].get("num_updates", 0))
         except CheckpointError as error:
             sys.exit(f"error: {error}")
         return

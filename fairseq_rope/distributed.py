@@ -5,7 +5,8 @@ each, it would train as many independent copies, without a word.
 """
 
 import os
-from typing import Any, Mapping
+import sys
+from typing import Any, Container, Mapping, Sequence
 
 import torch
 
@@ -47,3 +48,25 @@ def join_processes(args: Any, environ: Mapping[str, str] = os.environ) -> None:
         args.distributed_backend = "gloo"
         if args.ddp_backend == "pytorch_ddp":  # fairseq hands it a device, which it refuses on CPUs
             args.ddp_backend = "legacy_ddp"
+
+
+def refuse_others(
+    known: Container[str], argv: Sequence[str] = sys.argv, environ: Mapping[str, str] = os.environ
+) -> None:
+    """Stops torchrun's processes from training an architecture that :func:`join_processes` does not see.
+
+    Args:
+        known: this project's architectures.
+        argv: the command line.
+
+    Raises:
+        ValueError: several processes, no more than one GPU here, and an ``--arch`` of somebody else.
+    """
+    words = [part for word in argv for part in word.split("=", 1)]
+    arch = next((words[i + 1] for i, word in enumerate(words[:-1]) if word in ("--arch", "-a")), None)
+    alone = torch.cuda.device_count() <= 1 and "--distributed-init-method" not in words
+    if arch is not None and arch not in known and alone and int(environ.get("WORLD_SIZE", 1)) > 1:
+        raise ValueError(
+            f"{environ['WORLD_SIZE']} processes would each train a {arch} of its own: name --distributed-init-method "
+            "and --distributed-rank, or take an architecture of `python -m fairseq_rope`"
+        )

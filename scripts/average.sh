@@ -25,6 +25,7 @@ while (($#)); do
 done
 [[ $run && $data ]] || usage_error "--run and --data are needed"
 need_number --last "$last"
+((last > 0)) || usage_error "--last must be at least 1"
 [[ ! $upper ]] || need_number --upper "$upper"
 [[ $by == updates || $by == epochs ]] || usage_error "--by must be updates or epochs, not '$by'"
 use_environment python

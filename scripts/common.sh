@@ -24,7 +24,7 @@ show_help() { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$0"; exit 0; }
 
 # need_value OPTION REMAINING: an option that takes a value has one.
 need_value() { (($2 >= 2)) || usage_error "$1 needs a value"; }
-need_number() { [[ $2 =~ ^[0-9]+$ ]] || usage_error "$1 must be a whole number, not '$2'"; }
+need_number() { [[ $2 =~ ^(0|[1-9][0-9]*)$ ]] || usage_error "$1 must be a whole number, not '$2'"; }
 
 use_environment() {
   if [[ -x $VENV/bin/python ]]; then PATH=$VENV/bin:$PATH; export PATH; fi

@@ -13,15 +13,16 @@
 #   --max-length N, --ratio R         cleaning, in BPE tokens, training set only (default: 250, 1.5)
 #   --workers N                       processes (default: number of cores)
 #   --out FOLDER                      gets raw/ tok/ bpe/ bin/, the BPE codes (bpecodes) and prepare.json
-# A step that was done before with the same settings and input is skipped; a killed one goes on, and loses no more than
-# the shard (200,000 lines) that each process was at. Only learning BPE, one long computation, begins anew.
+# A step that was done before with the same settings and input is skipped; a killed one goes on. Tokenising, applying BPE
+# and binarising lose no more than the shard (200,000 lines) that each process was at; copying and cleaning (seconds) and
+# learning BPE, one long computation, begin anew.
 #
 # Example: scripts/prepare.sh --train data/demo/train --valid data/demo/valid --test data/demo/test --merges 500 --out /tmp/demo
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-command_line="scripts/prepare.sh $*"
+command_line="scripts/prepare.sh$(printf ' %q' "$@")"
 train='' valid='' out='' source=en target=de merges=37000 max_length=250 ratio=1.5 workers=$(nproc)
 vocabulary_threshold=0 hyphens=split
 tests=()

@@ -6,6 +6,7 @@
 #   --results FOLDER   result files (fairseq_rope/tools/results.py makes one for each run); again for further folders
 #   --out FOLDER       gets report.html, one file with everything, and report.md with its pictures
 #   --recipe NAME      only this one
+#   --about NAME       the recipe that --archs and --seeds are about (default: all)
 #   --archs "A B"      architectures to have a row, also if they were not run
 #   --seeds "1 2"      seeds to expect of each system
 #   --baseline ARCH    what to compare with (default: sinusoidal positions, if there are results of it)
@@ -21,7 +22,7 @@ while (($#)); do
     --help | -h) show_help ;;
     --results) need_value "$1" $#; results+=("$2"); shift 2 ;;
     --out) need_value "$1" $#; out=$2; shift 2 ;;
-    --recipe | --archs | --baseline) need_value "$1" $#; options+=("$1" "$2"); shift 2 ;;
+    --recipe | --about | --archs | --baseline) need_value "$1" $#; options+=("$1" "$2"); shift 2 ;;
     --seeds)
       need_value "$1" $#
       [[ $2 =~ ^[0-9]+(\ +[0-9]+)*$ ]] || usage_error "--seeds must be whole numbers, not '$2'"

@@ -25,14 +25,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [[ ${1:--} != -* ]] || usage_error "the recipe is needed"
 recipe=$1
 shift
-raw='' archs='' seeds=1 out='' train_options=() download_options=() report_options=()
+raw='' archs='' seeds=1 out='' train_options=() download_options=() baseline=''
 while (($#)); do
   case $1 in
     --help | -h) show_help ;;
     --data) need_value "$1" $#; raw=$2; shift 2 ;;
     --archs | --seeds | --out) need_value "$1" $#; printf -v "${1#--}" '%s' "$2"; shift 2 ;;
     --mirror | --news-commentary) need_value "$1" $#; download_options+=("$1" "$2"); shift 2 ;;
-    --baseline) need_value "$1" $#; report_options+=("$1" "$2"); shift 2 ;;
+    --baseline) need_value "$1" $#; baseline=$2; shift 2 ;;
     --max-update | --save-every | --device-tokens | --processes)
       need_value "$1" $#
       need_number "$1" "$2"
@@ -43,6 +43,8 @@ while (($#)); do
     *) usage_error "unknown option '$1'" ;;
   esac
 done
+[[ ${NODES:-1} == 1 ]] ||
+  die "NODES=$NODES: several machines train with scripts/train.sh, one run at a time; unset it to prepare, score and report here"
 DOWNLOAD=no SAME_DATA_AS='' AVERAGE_LAST=5
 load_recipe "$recipe"
 : "${out:=$ROOT/runs/${SAME_DATA_AS:-$recipe}}"
@@ -53,7 +55,7 @@ read -ra seeds <<<"$seeds"
 ((${#archs[@]} && ${#seeds[@]})) || usage_error "--archs and --seeds must not be empty"
 for seed in "${seeds[@]}"; do need_number --seeds "$seed"; done
 use_environment fairseq-train
-for arch in "${archs[@]}"; do python -m fairseq_rope --check-arch "$arch" || exit 1; done
+for arch in "${archs[@]}" ${baseline:+"$baseline"}; do python -m fairseq_rope --check-arch "$arch" || exit 1; done
 
 if [[ ! $raw && $DOWNLOAD == yes ]]; then
   raw=$out/raw
@@ -97,9 +99,11 @@ done
 ((${#results[@]})) || die "no run succeeded: ${failed[*]}"
 echo
 echo "Recipe $recipe (test sets: ${subsets[*]})"
-python "$TOOLS/score.py" --table "${results[@]}" | tee "$out/table.txt.tmp"
-mv "$out/table.txt.tmp" "$out/table.txt"
+table=$runs/table.txt
+python "$TOOLS/score.py" --table "${results[@]}" | tee "$table.tmp"
+mv "$table.tmp" "$table"
 echo
-"$ROOT/scripts/report.sh" --results "$out/results" --out "$out/report" --recipe "$recipe" --archs "${archs[*]}" \
-  --seeds "${seeds[*]}" ${report_options[@]+"${report_options[@]}"}
+# all recipes that share the data are in one report
+"$ROOT/scripts/report.sh" --results "$out/results" --out "$out/report" ${baseline:+--baseline "$baseline"} \
+  --about "$recipe" --archs "${archs[*]}" --seeds "${seeds[*]}"
 ((${#failed[@]} == 0)) || die "not finished: $(printf '%s; ' "${failed[@]}")see above; call again to go on"

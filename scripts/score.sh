@@ -31,6 +31,7 @@ while (($#)); do
 done
 [[ $run && $data ]] || usage_error "--run and --data are needed"
 need_number --beam "$beam"
+((beam > 0)) || usage_error "--beam must be at least 1"
 need_number --max-tokens "$max_tokens"
 [[ $lenpen =~ ^-?[0-9]+(\.[0-9]+)?$ ]] || usage_error "--lenpen must be a number, not '$lenpen'"
 use_environment fairseq-generate
@@ -45,7 +46,7 @@ reference=$data/raw/$subset.$target
 out=$run/scores/$subset
 
 score() {
-  python -m fairseq_rope --check-checkpoint "$run/checkpoint.pt" || exit 1
+  python -m fairseq_rope --check-checkpoint "$run/checkpoint.pt" >/dev/null || exit 1
   mkdir -p "$run/scores"
   # current fairseq drops the last sentences of a set that does not divide by the batch size multiple: ask for 1
   fairseq-generate "$data/bin" --user-dir "$USER_DIR" --path "$run/checkpoint.pt" --gen-subset "$subset" \

@@ -29,7 +29,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 data='' arch='' out='' recipe='' seed=1 max_update='' save_every='' target_tokens='' device_tokens=4096 processes=''
-command_line="scripts/train.sh $*"
+command_line="scripts/train.sh$(printf ' %q' "$@")"
 while (($#)); do
   case $1 in
     --help | -h) show_help ;;
@@ -54,14 +54,15 @@ need_number --save-every "$save_every"
 ((max_update > 0 && save_every > 0)) || usage_error "--max-update and --save-every must be at least 1"
 [[ ! $target_tokens ]] || need_number --target-tokens "$target_tokens"
 need_number --device-tokens "$device_tokens"
+((${target_tokens:-1} > 0 && device_tokens > 0)) || usage_error "--target-tokens and --device-tokens must be at least 1"
 [[ ! $processes ]] || need_number --processes "$processes"
 need_number NODES "$nodes"
 need_number NODE_RANK "$node_rank"
 ((node_rank < nodes)) || usage_error "NODE_RANK counts from 0 to NODES - 1 ($((nodes - 1))), but it is $node_rank"
 ((nodes == 1)) || [[ ${MASTER_ADDR:-} ]] || usage_error "MASTER_ADDR is needed with NODES=$nodes: the address of the machine with NODE_RANK=0"
 for flag in "$@"; do
-  case $flag in
-    --max-tokens | --update-freq) target_tokens='' ;; # chosen by hand
+  case ${flag%%=*} in
+    --max-tokens | --update-freq | --batch-size | --max-sentences | --required-batch-size-multiple) target_tokens='' ;; # chosen by hand
     --seed | --arch | --max-update | --save-dir | --save-interval-updates | --keep-interval-updates | --user-dir)
       usage_error "$flag does not go behind --: it has an option of its own, or is set here"
       ;;
@@ -73,7 +74,8 @@ use_environment fairseq-train
 pair=$(find "$data/bin" -name 'train.*.idx' -printf '%f\n' | sort | head -n 1 | cut -d . -f 2) # such as en-de
 python -m fairseq_rope --check-arch "$arch" || exit 1
 
-read -r gpus bf16 <<<"$(python -c 'import torch; print(torch.cuda.device_count(), torch.cuda.is_available() and torch.cuda.is_bf16_supported())')"
+# bf16 in hardware: from compute capability 8 on
+read -r gpus bf16 <<<"$(python -c 'import torch; print(torch.cuda.device_count(), torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8)')"
 : "${processes:=$((gpus > 0 ? gpus : 1))}"
 ((processes > 0)) || usage_error "--processes must be at least 1"
 ((gpus == 0 || processes <= gpus)) || usage_error "--processes is $processes, but there are $gpus GPUs"
@@ -85,19 +87,20 @@ flags=(
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1
 )
 [[ $target_tokens ]] || flags+=(--max-tokens 4096)
-[[ $BF16 == no || $bf16 == False ]] || flags+=(--bf16)
 flags+=(${TRAIN_FLAGS[@]+"${TRAIN_FLAGS[@]}"} "$@")
 batch_flags=() # not part of the settings: a run may go on with other devices
+[[ $BF16 == no || $bf16 == False ]] || batch_flags+=(--bf16)
 if [[ $target_tokens ]]; then
   read -r max_tokens frequency <<<"$(python "$TOOLS/batch.py" "$data/bin" --source "${pair%-*}" --target "${pair#*-}" \
     --target-tokens "$target_tokens" --devices $((nodes * processes)) --device-tokens "$device_tokens")"
   [[ $max_tokens ]] || exit 1
-  batch_flags=(--max-tokens "$max_tokens" --update-freq "$frequency")
+  batch_flags+=(--max-tokens "$max_tokens" --update-freq "$frequency")
 fi
 launch=(fairseq-train)
 if ((nodes * processes > 1)); then
-  launch=(torchrun --nnodes "$nodes" --node-rank "$node_rank" --nproc-per-node "$processes"
-    --master-addr "${MASTER_ADDR:-127.0.0.1}" --master-port "${MASTER_PORT:-29500}" "$(command -v fairseq-train)")
+  meet=(--standalone)
+  ((nodes == 1)) || meet=(--nnodes "$nodes" --node-rank "$node_rank" --master-addr "$MASTER_ADDR" --master-port "${MASTER_PORT:-29500}")
+  launch=(torchrun "${meet[@]}" --nproc-per-node "$processes" "$(command -v fairseq-train)")
 elif ((gpus > 1)); then
   batch_flags+=(--distributed-world-size 1)
 fi
@@ -121,14 +124,16 @@ on_and_on() {
   done
 }
 trap 'trap - INT; kill -INT $$' INT # not a crash
+setting "data $(sha256sum <"$data/.stamps/binarize" | cut -c 1-64)"
+setting "train ${flags[*]} --save-interval-updates $save_every${target_tokens:+ target tokens $target_tokens}"
 if ((node_rank > 0)); then # the first machine keeps the run
+  say "waiting for the machine with NODE_RANK=0 to begin the run $out"
+  until [[ -f $out/settings && $(<"$out/settings") == "${SETTINGS%$'\n'}" ]]; do sleep 2; done
   (($(newest) < max_update)) || { say "trained before"; exit 0; }
   on_and_on "${launch[@]}"
   exit
 fi
 
-setting "data $(sha256sum <"$data/.stamps/binarize" | cut -c 1-64)"
-setting "train ${flags[*]} --save-interval-updates $save_every${target_tokens:+ target tokens $target_tokens}"
 if [[ -f $out/settings && $(<"$out/settings") != "${SETTINGS%$'\n'}" ]]; then
   old=$out.old-$(date +%Y%m%d-%H%M%S)
   say "other settings than before: the old run moves to $old"
@@ -143,7 +148,7 @@ printf '%s' "$SETTINGS" >"$out/settings"
 # A kill while fairseq copied its last checkpoint leaves a damaged one: go back to the newest by updates.
 repair() {
   local last=$out/checkpoints/checkpoint_last.pt good
-  [[ -f $last ]] && ! python -m fairseq_rope --check-checkpoint "$last" 2>/dev/null || return 0
+  [[ -f $last ]] && ! python -m fairseq_rope --check-checkpoint "$last" >/dev/null 2>&1 || return 0
   good=$(find "$out/checkpoints" -name "checkpoint_*_$(newest).pt" | head -n 1)
   [[ $good ]] || die "$last is damaged and there is no other checkpoint: remove $out and train again"
   say "$last is damaged: going back to $(basename "$good")"
@@ -165,9 +170,12 @@ train() {
     "devices=$((nodes * processes))" "batch=${batch_flags[*]}"
   on_and_on run_fairseq || log_failure "$out/train.log" fairseq-train
   # fairseq writes no checkpoint by updates at the end of an epoch: the last one must be there all the same
-  if [[ -f $checkpoints/checkpoint_last.pt && ! $(find "$checkpoints" -name "checkpoint_*_$max_update.pt") ]]; then
-    cp "$checkpoints/checkpoint_last.pt" "$checkpoints/checkpoint_0_$max_update.pt.tmp"
-    mv "$checkpoints/checkpoint_0_$max_update.pt.tmp" "$checkpoints/checkpoint_0_$max_update.pt"
+  [[ -f $checkpoints/checkpoint_last.pt ]] || die "fairseq-train ended before its first checkpoint: choose a smaller --save-every"
+  reached=$(python -m fairseq_rope --check-checkpoint "$checkpoints/checkpoint_last.pt") || exit 1
+  ((reached == max_update)) || say "ended after $reached of $max_update updates, as its flags say"
+  if [[ ! $(find "$checkpoints" -name "checkpoint_*_$reached.pt") ]]; then
+    cp "$checkpoints/checkpoint_last.pt" "$checkpoints/checkpoint_0_$reached.pt.tmp"
+    mv "$checkpoints/checkpoint_0_$reached.pt.tmp" "$checkpoints/checkpoint_0_$reached.pt"
   fi
 }
 setting "max-update $max_update"

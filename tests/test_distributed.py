@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_rope.distributed import join_processes
+from fairseq_rope.distributed import join_processes, refuse_others
 
 from .commands import ENVIRONMENT, ROOT, SMALL, USER_DIR, one_line, parameters, run
 
@@ -89,6 +89,17 @@ def test_an_own_init_method_is_left_alone():
 def test_copies_that_would_each_train_alone_are_refused(environ, message):
     with pytest.raises(ValueError, match=message):
         join_processes(arguments(), environ)
+
+
+def test_other_architectures_are_not_trained_in_copies(data, tmp_path):
+    launch = ["torchrun", "--standalone", "--nproc-per-node", "2", TOOLS / "fairseq-train", data / "bin"]
+    options = ["--user-dir", USER_DIR, "--arch=transformer_iwslt_de_en", "--save-dir", tmp_path, "--max-update", 1]
+    failed = run(*launch, *options, fails=True)
+    assert "2 processes would each train a transformer_iwslt_de_en of its own" in failed.stderr
+    assert list(tmp_path.iterdir()) == []
+    for given in ([], ["--arch", "roformer_base"], ["--arch", "x", "--distributed-init-method", "env://"]):
+        refuse_others(["roformer_base"], ["fairseq-train", *given], TORCHRUN)
+    refuse_others([], ["fairseq-train", "--arch", "x"], {})
 
 
 def test_the_refusal_reaches_the_user_in_one_line(data, tmp_path):

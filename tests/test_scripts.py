@@ -137,7 +137,9 @@ def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):
     fewer = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", f"{trained}/", "--save-every", 2]
     extra = ["--", *SMALL, "--max-tokens", 600]
     one_line(run("scripts/train.sh", *fewer, "--max-update", 6, *extra, fails=True), "trained for 12 updates already")
-    one_line(run("scripts/train.sh", *fewer, "--", "--seed", 7, fails=True), "--seed does not go behind --")
+    for seed in (["--seed", 7], ["--seed=7"]):
+        one_line(run("scripts/train.sh", *fewer, "--", *seed, fails=True), "does not go behind --")
+    one_line(run("scripts/train.sh", *fewer, "--target-tokens", 0, fails=True), "must be at least 1")
 
 
 def test_a_damaged_last_checkpoint_is_repaired(data, tmp_path):
@@ -196,3 +198,13 @@ def test_an_interrupted_training_ends(data, tmp_path):
     error = process.communicate(timeout=60)[1]
     assert process.returncode == -signal.SIGINT and "going on" not in error
     assert not (tmp_path / "run/.stamps/train").exists()
+
+
+def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
+    out = tmp_path / "run"
+    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 5, "--max-update", 1000]
+    ended = run("scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 600, "--max-epoch", 1).stderr
+    updates = int(re.search(r"ended after (\d+) of 1000 updates, as its flags say", ended)[1])
+    assert 0 < updates < 100 and (out / f"checkpoints/checkpoint_1_{updates}.pt").exists()
+    late = [*options[:4], "--out", tmp_path / "late", "--save-every", 1000, "--", *SMALL, "--max-tokens", 600]
+    one_line(run("scripts/train.sh", *late, "--max-epoch", 1, fails=True), "ended before its first checkpoint")

@@ -60,6 +60,8 @@ def choose(data: LanguagePairDataset, target_tokens: int, devices: int, device_t
     Raises:
         BatchError: one batch on each device is more than asked for, or a sentence is longer than the limit.
     """
+    if min(target_tokens, devices, device_tokens) < 1:
+        raise BatchError("--target-tokens, --devices and --device-tokens must be at least 1")
     longest = int(max(data.src_sizes.max(), data.tgt_sizes.max()))
     if longest > device_tokens:
         raise BatchError(f"a sentence has {longest} tokens, but --device-tokens is {device_tokens}: raise it")

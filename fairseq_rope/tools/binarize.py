@@ -41,6 +41,8 @@ else:  # run by path
 IMPLEMENTATION = "mmap"
 FileKey = Tuple[str, str]
 """Subset and language."""
+Done = Tuple[Path, Dict[str, int]]
+"""The part of a finished shard and its counts."""
 
 
 def read_shard(path: Path, shard: Shard) -> Iterator[List[str]]:
@@ -51,16 +53,16 @@ def read_shard(path: Path, shard: Shard) -> Iterator[List[str]]:
             yield file.readline().decode("utf-8").split()
 
 
-def count_shard(path: Path, shard: Shard, part: Path) -> None:
-    """Writes how often each token occurs in a shard, as JSON."""
+def count_shard(path: Path, shard: Shard, part: Path) -> Done:
+    """How often each token occurs in a shard."""
     counts: Counter[str] = Counter()
     for tokens in read_shard(path, shard):
         counts.update(tokens)
-    _write(part, counts)
+    return part, counts
 
 
-def binarize_shard(path: Path, shard: Shard, part: Path, dictionary_path: Path) -> None:
-    """Writes the indices of a shard, each line with </s> behind it, as ``PART.{bin,idx}``, and counts as PART."""
+def binarize_shard(path: Path, shard: Shard, part: Path, dictionary_path: Path) -> Done:
+    """Writes the indices of a shard, each line with </s> behind it, as ``PART.{bin,idx}``; returns counts."""
     dictionary = Dictionary.load(str(dictionary_path))
     indices, unknown, eos = dictionary.indices, dictionary.unk(), dictionary.eos()
     builder = make_builder(data_file_path(str(part)), impl=IMPLEMENTATION, vocab_size=len(dictionary))
@@ -72,10 +74,12 @@ def binarize_shard(path: Path, shard: Shard, part: Path, dictionary_path: Path) 
         counts["sentences"] += 1
         counts["tokens"] += len(line) + 1
     builder.finalize(index_file_path(str(part)))
-    _write(part, counts)
+    return part, counts
 
 
-def _write(path: Path, content: Dict[str, int]) -> None:
+def _finish(done: Done) -> None:
+    """Writes the counts of a shard: PART, which says that it is finished."""
+    path, content = done
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
     os.replace(temporary, path)
@@ -106,20 +110,23 @@ def binarize(
         lines: of a shard at most; what each worker loses when this is killed.
     """
     sources = {(subset, lang): folder / f"{name}.{lang}" for subset, name in subsets.items() for lang in langs}
-    parts, temporary = out.with_name(f"{out.name}.shards"), out.with_name(f"{out.name}.tmp")
-    keep_if_the_same(parts, key_of((langs, subsets, lines), list(sources.values())))
+    folder_of_parts, temporary = out.with_name(f"{out.name}.shards"), out.with_name(f"{out.name}.tmp")
     shards = {key: _even(path, workers, lines) for key, path in sources.items()}
+    key = key_of((subsets, list(shards.items())), list(sources.values()))
+    keep_if_the_same(folder_of_parts, key)
+    parts = folder_of_parts / key[:16]  # what a killed run's processes still write does not get among these
+    parts.mkdir(exist_ok=True)
     dictionary_path = parts / "dict.txt"
     with ProcessPoolExecutor(workers, initializer=_end_with_the_parent) as pool:
 
         def over_shards(
-            label: str, kind: str, keys: List[FileKey], work: Callable[..., None], *more: Any
+            label: str, kind: str, keys: List[FileKey], work: Callable[..., Done], *more: Any
         ) -> Dict[FileKey, List[Path]]:
             """Calls ``work`` for each shard whose part is missing; returns the parts."""
             found = {key: [parts / f"{'.'.join(key)}.{i:06d}{kind}" for i in range(len(shards[key]))] for key in keys}
             jobs = [(key, shard, part) for key in keys for shard, part in zip(shards[key], found[key])]
             missing = [(s.lines, (sources[key], s, part, *more)) for key, s, part in jobs if not part.exists()]
-            run_jobs(pool, work, missing, label, sum(shard.lines for _, shard, _ in jobs))
+            run_jobs(pool, work, missing, label, sum(shard.lines for _, shard, _ in jobs), _finish)
             return found
 
         counted = over_shards("count tokens", ".counts", [key for key in sources if key[0] == "train"], count_shard)
@@ -137,12 +144,14 @@ def binarize(
             builder.merge_file_(str(part))
             counts.update(json.loads(part.read_text()))
         builder.finalize(index_file_path(target))
+        expected = sum(shard.lines for shard in shards[subset, lang])
+        assert counts["sentences"] == expected, f"{target} has {counts['sentences']} of {expected} sentences"
         result[subset][lang] = dict(counts)
     for lang in langs:
         shutil.copyfile(dictionary_path, temporary / f"dict.{lang}.txt")
     shutil.rmtree(out, ignore_errors=True)
     os.replace(temporary, out)
-    shutil.rmtree(parts)
+    shutil.rmtree(folder_of_parts)
     return result
 
 

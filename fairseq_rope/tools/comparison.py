@@ -17,14 +17,20 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's sacreBLEU minus the baseline's, mean over their common seeds, and the p value with each of these."""
+    """A system's sacreBLEU minus the baseline's, and the p value, with each of their common seeds."""
 
-    bleu: float
+    by_seed: Dict[int, float]
     p: Dict[int, float]
 
     @property
+    def bleu(self) -> float:
+        return mean(self.by_seed.values())
+
+    @property
     def significant(self) -> bool:
-        return all(p < LEVEL for p in self.p.values())
+        """With every seed, and in one direction."""
+        one_way = min(self.by_seed.values()) > 0 or max(self.by_seed.values()) < 0
+        return one_way and all(p < LEVEL for p in self.p.values())
 
 
 def ranked(systems: Sequence[System], test: str) -> List[System]:
@@ -73,7 +79,7 @@ def differences(systems: Sequence[System], baseline: System, test: str) -> Tuple
     own = baseline.scores(test, "sacrebleu")
     for i, values in p.items():
         scores = systems[i].scores(test, "sacrebleu")
-        made[i] = Difference(mean(scores[seed] - own[seed] for seed in values), values)
+        made[i] = Difference({seed: scores[seed] - own[seed] for seed in values}, values)
     return made, signature
 
 

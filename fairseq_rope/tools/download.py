@@ -33,6 +33,8 @@ def read_sums(folder: Path) -> Dict[str, str]:
     """File names to hashes, from ``SHA256SUMS``; empty without that file."""
     path = folder / SUMS
     rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    if any(len(row) != 2 for row in rows):
+        raise ArchiveError(f"{path}: not lines of a hash and a name: remove it to have the hashes recorded anew")
     return {name: digest for digest, name in rows}
 
 
@@ -53,7 +55,6 @@ def download(url: str, folder: Path) -> Path:
     path, sums = folder / url.rsplit("/", 1)[1], read_sums(folder)
     if not path.exists():
         _fetch(url, path)
-        check_gzip(path)
     found = sha256(path)
     expected = sums.setdefault(path.name, found)
     if found != expected:
@@ -84,9 +85,10 @@ def _fetch(url: str, path: Path) -> None:
             part.unlink()  # not a beginning of what is there now
             return _fetch(url, path)
         raise ArchiveError(f"{url}: {error.code} {error.reason}: try another --mirror") from None
-    except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
+    except (urllib.error.URLError, OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise ArchiveError(f"{url}: {reason}: call again to go on, or try another --mirror") from None
+    check_gzip(part)
     os.replace(part, path)
 
 

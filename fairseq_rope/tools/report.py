@@ -2,7 +2,7 @@
 
 ::
 
-    report.py RESULTS... --out FOLDER [--recipe NAME] [--archs "A B"] [--seeds "1 2"] [--baseline ARCH]
+    report.py RESULTS... --out FOLDER [--recipe NAME] [--about NAME] [--archs "A B"] [--seeds "1 2"]
 
 RESULTS are files that ``results.py`` made, or folders of them. FOLDER gets report.md with its pictures (.svg), and
 report.html, one file that holds everything. The same result files make the same bytes. Needs no fairseq; without
@@ -56,22 +56,31 @@ def sections(
     seeds: Sequence[int],
     baseline: Optional[str],
     pictures: bool,
+    about: Optional[str] = None,
 ) -> List[Section]:
     """A section for each recipe that has results, or for the one named.
+
+    Args:
+        about: the recipe that ``archs`` and ``seeds`` are expected of, and no other; of all if it is None.
 
     Raises:
         ResultError: nothing to report, or the baseline was not run.
     """
-    recipes = group(read_results(paths))
-    if recipe is not None:
-        if recipe not in recipes and not archs:
-            there = ", ".join(recipes) or "none"
-            raise ResultError(f"no result of recipe '{recipe}' in {_names(paths)}; recipes there: {there}")
-        recipes = {recipe: recipes.get(recipe, [])}
+    results = read_results(paths)
+    there = sorted({result["recipe"] for _, result in results})
+    recipes = group([(path, result) for path, result in results if recipe in (None, result["recipe"])])
+    if recipe is not None and not recipes:
+        if not archs:
+            names = ", ".join(there) or "none"
+            raise ResultError(f"no result of recipe '{recipe}' in {_names(paths)}; recipes there: {names}")
+        recipes = {recipe: []}
     if not recipes:
         raise ResultError(f"no result file in {_names(paths)}: run scripts/reproduce.sh first")
     reason = "" if pictures else NO_PICTURES
-    made = [make_section(name, systems, archs, seeds, baseline, reason) for name, systems in recipes.items()]
+    made = []
+    for name, systems in recipes.items():
+        expected = (archs, seeds) if about in (None, name) else ((), ())
+        made.append(make_section(name, systems, *expected, baseline, reason))
     if baseline is not None and not any(section.baseline for section in made):
         raise ResultError(f"the baseline '{baseline}' has no result in {_names(paths)}: run it, or name another")
     return made
@@ -108,6 +117,7 @@ def main() -> None:
     parser.add_argument("results", nargs="+", type=Path, help="result files, or folders of them")
     parser.add_argument("--out", type=Path, required=True, help="folder for report.md, report.html and the pictures")
     parser.add_argument("--recipe", help="only this one")
+    parser.add_argument("--about", help="the recipe that --archs and --seeds are about (default: all)")
     parser.add_argument("--archs", default="", help="architectures to have a row, run or not")
     parser.add_argument("--seeds", default="", help="seeds to expect of each system")
     parser.add_argument("--baseline", help="architecture (default: sinusoidal positions, if there are results of it)")
@@ -116,7 +126,7 @@ def main() -> None:
         parser.error(f"--seeds must be whole numbers, not '{args.seeds}'")
     seeds, pictures = [int(seed) for seed in args.seeds.split()], find_spec("matplotlib") is not None
     try:
-        parts = sections(args.results, args.recipe, args.archs.split(), seeds, args.baseline, pictures)
+        parts = sections(args.results, args.recipe, args.archs.split(), seeds, args.baseline, pictures, args.about)
         write(document(parts), args.out)
     except (ResultError, OSError) as error:
         sys.exit(f"error: {error}")

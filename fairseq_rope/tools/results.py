@@ -54,13 +54,15 @@ def collect(
         log = read_log(log_path)
     except LogError as error:
         raise ResultError(str(error)) from None
-    info["command"] = re.sub(r"(--data|--out) \S+", _placeholder, info["command"])
+    settings = run / "settings"
+    info["command"] = re.sub(r"(--data|--out) (?:\\.|\S)+", _placeholder, info["command"])
     return {
         "format": FORMAT,
         "recipe": recipe,
         "variant": entries.get("variant", ""),
         "arch": info["arch"],
         "seed": int(info["seed"]),
+        "settings": settings.read_text() if settings.is_file() else "",
         "entries": {key: value for key, value in entries.items() if key != "variant"},
         "run": info,
         "training": {

@@ -142,11 +142,17 @@ def map_lines(
 
 
 def run_jobs(
-    pool: Executor, work: Callable[..., None], jobs: Sequence[Tuple[int, Tuple[Any, ...]]], label: str, total: int
+    pool: Executor,
+    work: Callable[..., Any],
+    jobs: Sequence[Tuple[int, Tuple[Any, ...]]],
+    label: str,
+    total: int,
+    finish: Callable[[Any], None] = lambda _: None,
 ) -> None:
     """Calls ``work(*arguments)`` for each of ``jobs`` (lines, arguments), with a bar that counts lines.
 
     Args:
+        finish: called in this process with what ``work`` returned.
         total: lines of all jobs and of what was done before.
 
     Raises:
@@ -158,7 +164,7 @@ def run_jobs(
     futures = {pool.submit(work, *arguments): lines for lines, arguments in jobs}
     try:
         for future in as_completed(futures):
-            future.result()
+            finish(future.result())
             done = progress.done + futures[future]
             progress.to(done, f"{(done - before) / (time.monotonic() - start):,.0f} per second")
     finally:

@@ -64,30 +64,34 @@ def group(results: Sequence[Tuple[Path, Result]]) -> Dict[str, List[System]]:
     """The systems of each recipe, in the order of their names.
 
     Raises:
-        ResultError: runs that cannot be compared: the same one twice, seeds of one system trained with other flags,
-            test sets of one name with other sentences.
+        ResultError: runs that cannot be compared: the same one twice, test sets of one name with other sentences.
+
+    Seeds that were trained on other data, with other flags or updates are not averaged: each such setting is a variant.
     """
-    systems: Dict[Tuple[str, str, str], System] = {}
-    origin: Dict[Tuple[str, str, str, int], Path] = {}
+    trained: Dict[Tuple[str, str, str], Dict[Tuple[str, int], System]] = {}  # by settings
+    origin: Dict[int, Path] = {}
     texts: Dict[Tuple[str, str], Tuple[Path, Any]] = {}
     for path, result in results:
-        key = (result["recipe"], result["arch"], result["variant"])
-        system = systems.setdefault(key, System(result["arch"], result["variant"]))
+        settings = trained.setdefault((result["recipe"], result["arch"], result["variant"]), {})
+        system = settings.setdefault(_settings(result), System(result["arch"], result["variant"]))
         seed = int(result["seed"])
         if seed in system.runs:
-            raise ResultError(f"{origin[(*key, seed)]} and {path} are the same run: remove one, or name a variant=")
-        for other in system.seeds:
-            if _settings(system.runs[other]) != _settings(result):
-                first = origin[(*key, other)]
-                raise ResultError(
-                    f"{first} and {path} were trained with other settings: remove one, or name a variant="
-                )
+            first = origin[id(system.runs[seed])]
+            raise ResultError(f"{first} and {path} are the same run: remove one, or name a variant=")
         for name, test in result["tests"].items():
             text = [test["statistics"][column] for column in ("source_words", "ref_len")]
             first, known = texts.setdefault((result["recipe"], name), (path, text))
             if known != text:
                 raise ResultError(f"{first} and {path} have other sentences in {name}: score one of them again")
-        system.runs[seed], origin[(*key, seed)] = result, path
+        system.runs[seed], origin[id(result)] = result, path
+    systems: Dict[Tuple[str, str, str], System] = {}
+    for (recipe, arch, variant), by_settings in trained.items():
+        updates = [count for _, count in by_settings]
+        for number, ((_, count), system) in enumerate(sorted(by_settings.items()), 1):
+            if len(by_settings) > 1:
+                what = f"{count:,} updates" if len(set(updates)) == len(updates) else f"settings {number}"
+                system.variant = f"{variant}, {what}" if variant else what
+            systems[recipe, arch, system.variant] = system
     recipes: Dict[str, List[System]] = {}
     for recipe, arch, variant in sorted(systems):
         recipes.setdefault(recipe, []).append(systems[recipe, arch, variant])
@@ -95,4 +99,5 @@ def group(results: Sequence[Tuple[Path, Result]]) -> Dict[str, List[System]]:
 
 
 def _settings(result: Result) -> Tuple[str, int]:
-    return SEED.sub("", result["run"]["flags"]), result["training"]["updates"]
+    """Data, flags and updates, as far as they are recorded."""
+    return SEED.sub("", result.get("settings") or result["run"]["flags"]), result["training"]["updates"]

@@ -58,23 +58,23 @@ def test_the_files_are_those_of_fairseq_preprocess_byte_by_byte(text, tmp_path, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "bpe", "plain"]
 
 
-def test_a_killed_run_goes_on_where_it_was_and_leaves_no_process(text, tmp_path):
+@pytest.mark.parametrize("workers", [2, 7])  # with another number of workers the shards are others
+def test_a_killed_run_goes_on_where_it_was_and_leaves_no_process(text, tmp_path, workers):
     parts, train = tmp_path / "bin.shards", text / "train.clean.en"
     train.write_text(train.read_text(encoding="utf-8") * 30, encoding="utf-8")
     for lang in ("en", "de"):
         (text / f"train.clean.{lang}").write_text("a b c d e f g h i j\n" * 30000)
     process = subprocess.Popen(command(text, tmp_path / "bin", "--workers", 2, "--lines", 1000))
-    first = parts / "train.en.000001"
-    while not first.exists():
+    while not list(parts.glob("*/train.en.000001")):
         assert process.poll() is None
         time.sleep(0.01)
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    before = {path: path.stat().st_mtime_ns for path in parts.iterdir() if path.name.count(".") == 2}
+    before = {path: path.stat().st_mtime_ns for path in parts.glob("*/train.*.0*") if path.suffix[1:].isdigit()}
     assert len(children) >= 2 and 2 <= len(before) < 60 and not (tmp_path / "bin").exists()
-    counts = tool.binarize(text, ("en", "de"), dict(s.split("=") for s in SUBSETS), tmp_path / "bin", 2, 1000)
-    assert counts["train"]["en"]["sentences"] == 30000
+    counts = tool.binarize(text, ("en", "de"), dict(s.split("=") for s in SUBSETS), tmp_path / "bin", workers, 1000)
+    assert [counts["train"][lang]["sentences"] for lang in ("en", "de")] == [30000, 30000]
     time.sleep(1.5)
     assert not [child for child in children if Path(f"/proc/{child}/cmdline").exists() and _alive(child)]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_rope.tools.comparison import choose_baseline, differences
+from fairseq_rope.tools.comparison import Difference, choose_baseline, differences
 from fairseq_rope.tools.document import (
     Bullets,
     Code,
@@ -298,8 +298,11 @@ def test_runs_that_do_not_compare_are_refused(tmp_path):
         markdown([SOME[0], again])
     run = {**load(SOME[0])["run"], "flags": load(SOME[0])["run"]["flags"] + " --dropout 0.5"}
     other = changed(SOME[0], tmp_path / "b", seed=2, run=run)
-    with pytest.raises(ResultError, match="trained with other settings: remove one, or name a variant="):
-        markdown([SOME[0], other])
+    rows = [line for line in markdown([SOME[0], other]).splitlines() if line.startswith("| `")]
+    arch = load(SOME[0])["arch"]
+    assert any(f"`{arch}` (settings 1)" in row for row in rows) and any("(settings 2)" in row for row in rows)
+    shorter = changed(SOME[0], tmp_path / "d", seed=2, training={**load(SOME[0])["training"], "updates": 7})
+    assert "(7 updates)" in markdown([SOME[0], shorter]) and "(1,000 updates)" in markdown([SOME[0], shorter])
     tests = copy.deepcopy(load(SOME[1])["tests"])
     tests["test"]["statistics"]["ref_len"][0] += 1
     with pytest.raises(ResultError, match="have other sentences in test"):
@@ -320,3 +323,10 @@ def test_the_script_reports_and_refuses_in_one_line(tmp_path):
     done = run("--results", SOME[0], "--results", SOME[1], "--out", tmp_path / "a b", "--archs", "x y")
     assert done.returncode == 0 and "2 systems, 1 seed each, 2 not run" in done.stdout
     assert (tmp_path / "a b/report.html").is_file()
+
+
+def test_a_difference_is_significant_in_one_direction_only():
+    p = {1: 0.001, 2: 0.001}
+    assert Difference({1: 0.5, 2: 0.1}, p).significant and Difference({1: -0.5, 2: -0.1}, p).significant
+    assert not Difference({1: 0.5, 2: -0.5}, p).significant
+    assert not Difference({1: 0.5, 2: 0.1}, {1: 0.001, 2: 0.2}).significant
