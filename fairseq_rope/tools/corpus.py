@@ -1,4 +1,4 @@
-"""Parallel text: checked copies, and the cleaning of training sets. Imports nothing of this package.
+"""Parallel text: checked copies, and the cleaning of training sets. It needs no fairseq.
 
 ::
 
@@ -17,7 +17,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
 
-from tqdm import tqdm
+if __package__:
+    from .progress import Progress
+else:  # run by path
+    from progress import Progress  # type: ignore[no-redef, import-not-found]
 
 SPACES = re.compile("[\t\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Characters that become spaces: other than the newline, those at which some of the tools behind would split a line;
@@ -136,10 +139,14 @@ def _write(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str,
     try:
         with ExitStack() as stack:
             files = [stack.enter_context(open(name, "w", encoding="utf-8", newline="\n")) for name in temporary]
-            for pair in tqdm(sentence_pairs, unit=" pairs", desc=Path(out).name, disable=None):
+            progress = Progress(Path(out).name, None, "pairs")
+            for pair in sentence_pairs:
                 count += 1
+                if count % 10000 == 0:
+                    progress.to(count)
                 for file, line in zip(files, pair):
                     file.write(line + "\n")
+        progress.close()
         for name, target in zip(temporary, targets):
             os.replace(name, target)
     finally:

@@ -24,9 +24,11 @@ from typing import IO, Callable, Dict, Iterator, List, Optional, Tuple
 if __package__:
     from .corpus import CorpusError, lines
     from .download import ArchiveError, download, read_sums
+    from .progress import Progress
 else:  # run by path
     from corpus import CorpusError, lines  # type: ignore[no-redef, import-not-found]
     from download import ArchiveError, download, read_sums  # type: ignore[no-redef, import-not-found]
+    from progress import Progress  # type: ignore[no-redef, import-not-found]
 
 LANGS = ("en", "de")
 NAMES = {"train": "train", "valid": "newstest2013", "test": "newstest2014"}
@@ -178,10 +180,13 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
             for side, file in enumerate(temporary):
                 with file.open("w", encoding="utf-8", newline="\n") as output:
                     for name, sides in sources:
-                        count = 0
+                        count, progress = 0, Progress(f"{name}, {LANGS[side]}", None, "lines")
                         for line in sides[side]():
                             output.write(line + "\n")
                             count += 1
+                            if count % 10000 == 0:
+                                progress.to(count)
+                        progress.close()
                         if counts.setdefault(name, count) != count:
                             raise ArchiveError(
                                 f"{name}: {LANGS[0]} has {counts[name]} lines, but {LANGS[1]} {count}: the two sides "
