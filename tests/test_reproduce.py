@@ -44,6 +44,7 @@ def test_the_recipe_runs_from_the_archives_to_the_report(mirror, corpus, tmp_pat
     assert found["training"]["averaged"] == 5 and found["training"]["updates"] == 5
     assert found["tests"]["newstest2014"]["sentences"] == 21
     report = (out / "report/report.md").read_text(encoding="utf-8")
+    assert "wmt14_en_de_shaw: not run." in first.stdout and "26.8" in report
     rows = {line.split("|")[1].strip(): line for line in report.splitlines() if line.startswith("| `")}
     assert "not run" in rows["`roformer_base`"] and "27.5" in report and "27.3" in report
     assert (out / "report/report.html").stat().st_size > 10000
@@ -54,6 +55,7 @@ def test_the_recipe_runs_from_the_archives_to_the_report(mirror, corpus, tmp_pat
     shaw = ["scripts/reproduce.sh", "wmt14_en_de_shaw", "--mirror", mirror, "--out", out, *UPDATES]
     done = run(*shaw, "--archs", "transformer_shaw_tiny", "--", *TINY)
     assert "binarize: done before" in done.stderr and (out / "shaw/transformer_shaw_tiny/seed1").is_dir()
+    assert "wmt14_en_de_shaw: not run" not in done.stdout and "wmt14_en_de: 2 systems" in done.stdout
     found = result(out, "wmt14_en_de_shaw-transformer_shaw_tiny-seed1")
     assert found["training"]["averaged"] == 1 and "--decoder-ffn-embed-dim 1024" in found["run"]["flags"]
 

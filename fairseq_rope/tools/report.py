@@ -18,6 +18,7 @@ from typing import Dict, List, Optional, Sequence
 
 if __package__:
     from .document import Block, Bullets, Code, Heading, Paragraph, Picture, Text, plain, to_html, to_markdown
+    from .published import PUBLISHED
     from .report_section import Section, make_section
     from .result_file import ResultError, read_results
     from .systems import group
@@ -34,6 +35,7 @@ else:  # run by path
         to_html,
         to_markdown,
     )
+    from published import PUBLISHED  # type: ignore[no-redef, import-not-found]
     from report_section import Section, make_section  # type: ignore[no-redef, import-not-found]
     from result_file import ResultError, read_results  # type: ignore[no-redef, import-not-found]
     from systems import group  # type: ignore[no-redef, import-not-found]
@@ -74,6 +76,8 @@ def sections(
             names = ", ".join(there) or "none"
             raise ResultError(f"no result of recipe '{recipe}' in {_names(paths)}; recipes there: {names}")
         recipes = {recipe: []}
+    elif set(recipes) & set(PUBLISHED):  # one table of a paper: what was not run is named too
+        recipes.update({name: [] for name in PUBLISHED if name not in recipes})
     if not recipes:
         raise ResultError(f"no result file in {_names(paths)}: run scripts/reproduce.sh first")
     reason = "" if pictures else NO_PICTURES
