@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All checks of the project: installs it, then ruff, mypy, shellcheck (where installed) and pytest. Up to 15 minutes
+# All checks of the project: installs it, then ruff, mypy, shellcheck (where installed) and pytest. Up to 25 minutes
 # on two cores the first time, 10 afterwards.
 #
 # Usage: scripts/test.sh [pytest options]
@@ -23,5 +23,5 @@ if command -v shellcheck >/dev/null 2>&1; then
 else
   say "shellcheck is not installed: the scripts are not checked (apt-get install shellcheck)"
 fi
-say "pytest, up to 10 minutes"
+say "pytest, up to 20 minutes"
 exec python -m pytest "$@"

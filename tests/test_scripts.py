@@ -173,7 +173,13 @@ def start_training(data, out):
     options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 3, "--max-update", 30]
     command = [str(c) for c in ["scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 300]]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started pytest may ignore it
     )
     while not (out / "checkpoints/checkpoint_1_6.pt").exists():
         assert process.poll() is None
