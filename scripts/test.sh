@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All checks of the project: installs it, then ruff, mypy, shellcheck (where installed) and pytest. Up to 25 minutes
-# on two cores the first time, 10 afterwards.
+# on two cores the first time, 20 afterwards.
 #
 # Usage: scripts/test.sh [pytest options]
 #
