@@ -3,14 +3,20 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import List, NoReturn, Optional
+from typing import Any, Dict, List, NoReturn, Optional
 
 import torch
 
-from . import BenchmarkError, decode, machine, quiet, train
+from . import BenchmarkError, attention, decode, machine, prepare, quiet, rope, train
 from .output import as_text, write
 
-BENCHMARKS = {"train": train, "decode": decode}
+BENCHMARKS: Dict[str, Any] = {
+    "train": train,
+    "decode": decode,
+    "rope": rope,
+    "attention": attention,
+    "prepare": prepare,
+}
 """Name to module, which has ``add_arguments`` and ``run`` and says in its first line what it measures."""
 
 TRAINED = (train, decode)
@@ -32,8 +38,12 @@ def build_parser() -> Parser:
     for name, module in BENCHMARKS.items():
         title = (module.__doc__ or "").splitlines()[0]
         command = commands.add_parser(name, help=title, description=title, epilog=FLAGS if module in TRAINED else None)
-        command.add_argument("--repeats", type=int, default=5, help="measured rounds (default: 5)")
-        command.add_argument("--device", choices=("cpu", "cuda"), help="(default: cuda where there is one)")
+        repeats = getattr(module, "REPEATS", 5)
+        command.add_argument("--repeats", type=int, default=repeats, help=f"measured rounds (default: {repeats})")
+        if module is prepare:
+            command.set_defaults(device="cpu")
+        else:
+            command.add_argument("--device", choices=("cpu", "cuda"), help="(default: cuda where there is one)")
         command.add_argument(
             "--out",
             nargs="?",

@@ -2,7 +2,7 @@
 
 import argparse
 import importlib.util
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from fairseq import options, utils
 from fairseq.data import Dictionary
@@ -20,8 +20,8 @@ SEARCHES = {"stock search": "translation", "fast search": "fast_translation"}
 
 STOCK_NAME = "stock"
 
-Hypotheses = List[List[int]]
-"""For each sentence, the tokens of its best hypothesis without ``</s>``."""
+Hypotheses = List[Tuple[List[int], float]]
+"""For each sentence, the tokens of its best hypothesis without ``</s>``, and its score as fairseq counts it."""
 
 
 class Candidate(NamedTuple):
@@ -73,7 +73,7 @@ class Systems:
 
         def translate(batch: Dict[str, Any]) -> Hypotheses:
             found = task.inference_step(generator, [model], batch)
-            return [best[0]["tokens"][:-1].tolist() for best in found]
+            return [(best["tokens"][:-1].tolist(), float(best["score"])) for best, *_ in found]
 
         same = arch == STOCK or arch.startswith(("transformer_sinusoidal_", "fairseq_transformer_"))
         name = STOCK_NAME if arch == STOCK and search == "stock search" else f"{arch}, {search}"
@@ -95,6 +95,15 @@ def all_candidates(systems: Systems, archs: Sequence[str], precisions: Sequence[
     pairs = [(STOCK, "stock search"), *((arch, search) for arch in archs for search in searches)]
     candidates = [systems.candidate(*pair, precision) for precision in precisions for pair in pairs]
     return candidates + ctranslate2_candidates(systems, archs)
+
+
+def agreement(hypotheses: Hypotheses, others: Hypotheses, name: str) -> Dict[str, Any]:
+    """How many hypotheses are the same as those of ``name``, and by how much the scores of those differ at most."""
+    if not name:
+        return {"same hypotheses": "-", "scores differ by": "-"}
+    same = [(own[1], other[1]) for own, other in zip(hypotheses, others) if own[0] == other[0]]
+    difference = f"{max(abs(a - b) for a, b in same):.1g}" if same else "-"
+    return {"same hypotheses": f"{len(same)} of {len(hypotheses)} as {name}", "scores differ by": difference}
 
 
 def measure(
@@ -119,18 +128,11 @@ def measure(
     rows: List[Dict[str, Any]] = []
     reference: Dict[str, str] = {}
     for candidate, columns in zip(candidates, compared(seconds, candidates[0].name).values()):
-        hypotheses = found[candidate.name]
-        same: Optional[str] = None
-        if candidate.function in reference:
-            of = reference[candidate.function]
-            equal = sum(a == b for a, b in zip(hypotheses, found[of]))
-            same = f"{equal} of {len(hypotheses)} as {of}"
-        reference.setdefault(candidate.function, candidate.name)
+        hypotheses, of = found[candidate.name], reference.setdefault(candidate.function, candidate.name)
         row = {"sentences": sentences, "candidate": candidate.name, **columns}
-        row["tokens/s"] = round(sum(map(len, hypotheses)) / columns["seconds"], 1)
+        row["tokens/s"] = round(sum(len(tokens) for tokens, _ in hypotheses) / columns["seconds"], 1)
         row["share of peak"] = f"{total / columns['seconds'] / rates[candidate.precision] / 1e12:.1%}"
-        row["same hypotheses"] = same or "-"
-        rows.append(row)
+        rows.append({**row, **agreement(hypotheses, found[of], "" if of == candidate.name else of)})
     return rows
 
 

@@ -17,20 +17,22 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def interleaved(candidates: Dict[str, Callable[[], Any]], repeats: int, device: torch.device) -> Seconds:
-    """Seconds of each call of each candidate, called in turn ``repeats`` times after one call to warm up.
+def interleaved(
+    candidates: Dict[str, Callable[[], Any]], repeats: int, device: torch.device, warm_up: int = 1
+) -> Seconds:
+    """Seconds of each call of each candidate, called in turn ``repeats`` times after ``warm_up`` calls.
 
     Every other round goes backwards, so that nobody always follows the same neighbour.
     """
     seconds: Seconds = {name: [] for name in candidates}
-    for number in tqdm(range(repeats + 1), unit=" rounds", disable=None):
+    for number in tqdm(range(warm_up + repeats), unit=" rounds", disable=None):
         names = list(candidates)
         for name in reversed(names) if number % 2 else names:
             synchronize(device)
             start = time.perf_counter()
             candidates[name]()
             synchronize(device)
-            if number:
+            if number >= warm_up:
                 seconds[name].append(time.perf_counter() - start)
     return seconds
 
