@@ -11,7 +11,7 @@
 #   prepare     scripts/prepare.sh, against the plain chain of the libraries' own commands
 #   --repeats N      measured rounds (default: 5; rope: 21, prepare: 3)
 #   --device D       cpu or cuda (default: cuda where there is one)
-#   --out [FILE]     also write JSON; without FILE to results/benchmark-WHAT-DEVICE.json
+#   --out [PATH]     also write JSON, to a file or to benchmark-WHAT-DEVICE.json in a folder (without PATH: results)
 #   train, decode:
 #   --archs A [B..]  to compare; for train ARCH[:CRITERION[:OPTIMIZER]][@PRECISION], and `stock` for fairseq's own
 #   train:

@@ -49,7 +49,7 @@ def build_parser() -> Parser:
             nargs="?",
             type=Path,
             const=RESULTS,
-            help="also write JSON: to this file, without a name to results/benchmark-NAME-DEVICE.json",
+            help="also write JSON: to this file, or to benchmark-NAME-DEVICE.json in this folder (default: results)",
         )
         module.add_arguments(command)
     return parser
@@ -72,8 +72,8 @@ def check(args: argparse.Namespace) -> None:
     if args.device == "cuda" and not torch.cuda.is_available():
         raise BenchmarkError("--device cuda: PyTorch sees no GPU here")
     args.device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if args.out == RESULTS:
-        args.out = RESULTS / f"benchmark-{args.command}-{args.device.type}.json"
+    if args.out and (args.out == RESULTS or args.out.is_dir()):
+        args.out = args.out / f"benchmark-{args.command}-{args.device.type}.json"
     if args.out and not args.out.resolve().parent.is_dir():
         raise BenchmarkError(f"{args.out.parent}: no such folder for --out")
 
@@ -87,11 +87,11 @@ def main(arguments: Optional[List[str]] = None) -> None:
     try:
         check(args)
         result = {**BENCHMARKS[args.command].run(args), "machine": machine.describe(args.device)}
+        print(as_text(result), flush=True)
+        if args.out:
+            write(result, args.out)
     except (BenchmarkError, OSError) as error:
         sys.exit(f"error: {error}")
-    print(as_text(result))
-    if args.out:
-        write(result, args.out)
 
 
 if __name__ == "__main__":

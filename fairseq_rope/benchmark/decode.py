@@ -11,7 +11,7 @@ from fairseq.tasks import TASK_REGISTRY
 from . import BenchmarkError
 from .batch import about, dictionary, make_batch
 from .machine import PRECISIONS, peaks
-from .models import STOCK, check_arch, configure, flops, make_task, same_parameters
+from .models import STOCK, build_model, check_arch, configure, flops, make_task, same_parameters
 from .output import Result
 from .timing import compared, interleaved
 
@@ -58,7 +58,7 @@ class Systems:
         flags = ["--arch", arch, "--share-all-embeddings", *self.args.flags]
         cfg = configure(options.get_training_parser(), flags)
         utils.set_torch_seed(1)
-        model = make_task(cfg, self.words).build_model(cfg.model)
+        model = build_model(make_task(cfg, self.words), cfg)
         if arch != STOCK:
             same_parameters(model, self.stock)
         return model.eval()
@@ -143,6 +143,8 @@ def run(args: argparse.Namespace) -> Result:
     if min(args.length, args.beam, *args.sentences) < 1:
         raise BenchmarkError("--length, --beam and --sentences must be at least 1")
     systems = Systems(args)
+    if args.length >= systems.stock.max_decoder_positions():
+        raise BenchmarkError(f"--length must be less than {systems.stock.max_decoder_positions()}, not {args.length}")
     candidates = all_candidates(systems, list(dict.fromkeys(args.archs)), args.precisions)
     rates = peaks(args.precisions, args.device)
     rows = [row for sentences in args.sentences for row in measure(systems, candidates, sentences, rates)]

@@ -4,6 +4,7 @@ import contextlib
 import resource
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Callable, Dict
@@ -11,7 +12,7 @@ from unittest.mock import patch
 
 import torch
 
-from . import quiet
+from . import BenchmarkError, quiet
 
 STEPS = 3
 MIB = 1 << 20
@@ -26,12 +27,17 @@ def resident(field: str) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def measure(build: Callable[..., Callable[[], Any]], threads: int, *arguments: Any) -> Dict[str, float]:
-    """Peak memory of the first steps that ``build(*arguments)`` makes, whole and above what it had built before."""
+def measure(
+    build: Callable[..., Callable[[], Any]], device: torch.device, threads: int, *arguments: Any
+) -> Dict[str, float]:
+    """Peak memory of the first steps that ``build(*arguments)`` makes, whole and above what it had built before.
+
+    Of the process on a CPU; on a GPU, of the tensors there.
+    """
     quiet()
     torch.set_num_threads(threads)
     step = build(*arguments)
-    cuda = torch.cuda.is_initialized()
+    cuda = device.type == "cuda"
     if cuda:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -47,7 +53,15 @@ def measure(build: Callable[..., Callable[[], Any]], threads: int, *arguments: A
     return {"peak MiB": round(peak / MIB), "peak MiB above the model": round((peak - before) / MIB)}
 
 
-def peak_memory(build: Callable[..., Callable[[], Any]], *arguments: Any) -> Dict[str, float]:
-    """:func:`measure` in a new process; ``build`` is a function of a module."""
+def peak_memory(build: Callable[..., Callable[[], Any]], device: torch.device, *arguments: Any) -> Dict[str, float]:
+    """:func:`measure` in a new process; ``build`` is a function of a module.
+
+    Raises:
+        BenchmarkError: the process was killed.
+    """
+    torch.cuda.empty_cache()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(measure, build, torch.get_num_threads(), *arguments).result()
+        try:
+            return pool.submit(measure, build, device, torch.get_num_threads(), *arguments).result()
+        except BrokenProcessPool:
+            raise BenchmarkError("the process whose memory was measured was killed: out of memory?") from None

@@ -49,6 +49,18 @@ def make_task(cfg: Any, words: Dictionary) -> Any:
     return TASK_REGISTRY[cfg.task._name](cfg.task, words, words)
 
 
+def build_model(task: Any, cfg: Any) -> Any:
+    """The model of a configuration, with the parameters that fairseq begins with.
+
+    Raises:
+        BenchmarkError: its options do not fit each other.
+    """
+    try:
+        return task.build_model(cfg.model)
+    except ValueError as error:
+        raise BenchmarkError(str(error)) from None
+
+
 def same_parameters(model: nn.Module, other: nn.Module) -> bool:
     """Gives ``model`` the parameters of ``other`` that it has as well; True if those are all of both.
 

@@ -13,7 +13,7 @@ from . import BenchmarkError
 from .batch import about, dictionary, make_batch
 from .machine import PRECISIONS, peaks
 from .memory import peak_memory
-from .models import STOCK, check_arch, configure, flops, make_task, same_parameters
+from .models import STOCK, build_model, check_arch, configure, flops, make_task, same_parameters
 from .output import Result
 from .timing import compared, interleaved
 
@@ -68,7 +68,7 @@ def build_trainer(
     cfg = configure(options.get_training_parser(), [*RECIPE, *own, *flags], candidate.precision == "bf16")
     utils.set_torch_seed(cfg.common.seed)
     task = make_task(cfg, dictionary(vocabulary))
-    model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+    model, criterion = build_model(task, cfg), task.build_criterion(cfg.criterion)
     if start is not None:
         same_parameters(model, start.model)
     if candidate.precision == "autocast":
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> Result:
     if args.memory:
         trainers.clear()
         for candidate, row in zip(candidates, rows):
-            row.update(peak_memory(first_step, candidate, args))
+            row.update(peak_memory(first_step, args.device, candidate, args))
     return {
         "what": f"one training step (fairseq's Trainer), {args.vocabulary:,} types; times as fast as {args.baseline}",
         "batch": size,
