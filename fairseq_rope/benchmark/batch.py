@@ -1,0 +1,83 @@
+"""Batches of random words with lengths like those of WMT, made by fairseq's own dataset."""
+
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, LanguagePairDataset
+
+from . import BenchmarkError
+
+MEAN_LENGTH = 28
+"""Tokens of a mean sentence of WMT14 English-German in 37,000 subwords, with ``</s>``."""
+
+POOL = 20000
+"""Sentences that are sorted by length, as fairseq does, before a batch is taken from their middle."""
+
+
+def dictionary(types: int) -> Dictionary:
+    """A dictionary of so many types, the special symbols included."""
+    words = Dictionary()
+    if types <= len(words):
+        raise BenchmarkError(f"--vocabulary must be more than the {len(words)} special symbols, not {types}")
+    for number in range(types - len(words)):
+        words.add_symbol(f"w{number}")
+    return words
+
+
+def wmt_lengths() -> Tuple[np.ndarray, np.ndarray]:
+    """Lengths of :data:`POOL` pairs, source and target, sorted by both; the same at each call."""
+    random = np.random.default_rng(1)
+    sigma = 0.55
+    target = np.exp(random.normal(np.log(MEAN_LENGTH) - sigma**2 / 2, sigma, POOL))
+    source = target * np.exp(random.normal(0, 0.15, POOL))
+    target, source = (side.round().clip(3, 150).astype(int) for side in (target, source))
+    order = np.lexsort((target, source))
+    return source[order], target[order]
+
+
+def choose_lengths(tokens: int, sentences: int, length: int) -> List[Tuple[int, int]]:
+    """Source and target lengths of a batch of about ``tokens`` target tokens, or of so many ``sentences``.
+
+    Args:
+        tokens: wanted of the target; not used if ``sentences`` is given.
+        sentences: of the batch, 0 for what ``tokens`` comes to.
+        length: of each sentence, 0 for lengths like those of WMT.
+    """
+    sentences = sentences or max(1, round(tokens / (length or MEAN_LENGTH)))
+    if length:
+        return [(length, length)] * sentences
+    if sentences > POOL:
+        raise BenchmarkError(f"a batch of {sentences:,} sentences is larger than the pool of {POOL:,}: give --length")
+    source, target = wmt_lengths()
+    middle = sum(np.searchsorted(source, MEAN_LENGTH, side) for side in ("left", "right")) // 2
+    first = min(max(0, middle - sentences // 2), POOL - sentences)
+    chosen = slice(first, first + sentences)
+    return list(zip(source[chosen].tolist(), target[chosen].tolist()))
+
+
+def make_batch(words: Dictionary, tokens: int = 0, sentences: int = 0, length: int = 0) -> Dict[str, Any]:
+    """A batch as fairseq's tasks get it, always the same; see :func:`choose_lengths`."""
+    random = torch.Generator().manual_seed(1)
+
+    def sentence(size: int) -> torch.Tensor:
+        ids = torch.randint(words.nspecial, len(words), (size,), generator=random)
+        ids[-1] = words.eos()
+        return ids
+
+    pairs = [(sentence(source), sentence(target)) for source, target in choose_lengths(tokens, sentences, length)]
+    sources, targets = zip(*pairs)
+    sizes = [np.array([len(side) for side in sides]) for sides in (sources, targets)]
+    data = LanguagePairDataset(sources, sizes[0], words, targets, sizes[1], words, shuffle=False)
+    batch: Dict[str, Any] = data.collater([data[i] for i in range(len(pairs))])
+    return batch
+
+
+def about(batch: Dict[str, Any], pad: int) -> Dict[str, Any]:
+    """How large a batch is: sentences, tokens of both sides with ``</s>``, and the share of padding in its tensors."""
+    sides = {"source": batch["net_input"]["src_tokens"], "target": batch["target"]}
+    counts = {side: int(tokens.ne(pad).sum()) for side, tokens in sides.items()}
+    size = sum(tokens.numel() for tokens in sides.values())
+    result: Dict[str, Any] = {"sentences": batch["target"].size(0)}
+    result.update({f"{side} tokens": count for side, count in counts.items()})
+    return {**result, "padding": f"{1 - sum(counts.values()) / size:.1%}"}

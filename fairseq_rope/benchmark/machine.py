@@ -1,0 +1,62 @@
+"""What the times belong to: the machine, and the rate at which it multiplies matrices."""
+
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterable
+
+import torch
+
+from .timing import digits, synchronize
+
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "autocast": torch.bfloat16}
+"""How numbers are kept and multiplied, to the type of the matrix products."""
+
+CPU_INFO = Path("/proc/cpuinfo")
+SIZES = {"cpu": (1024, 2048), "cuda": (4096, 8192)}
+SECONDS = 1.0  # of multiplying, for each size
+
+
+def cpu_name() -> str:
+    """The processor's model."""
+    lines = CPU_INFO.read_text(encoding="utf-8").splitlines() if CPU_INFO.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def describe(device: torch.device) -> Dict[str, Any]:
+    """The machine: processor, cores, threads in use, instruction set of PyTorch's kernels, versions, GPU."""
+    machine: Dict[str, Any] = {"cpu": cpu_name(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    machine["instructions"] = torch.backends.cpu.get_cpu_capability()
+    if CPU_INFO.exists() and "amx_bf16" in CPU_INFO.read_text(encoding="utf-8"):
+        machine["instructions"] += " AMX"
+    if device.type == "cuda":
+        machine["gpu"] = torch.cuda.get_device_name(device)
+        machine["cuda"] = torch.version.cuda
+    return {**machine, "python": platform.python_version(), "torch": torch.__version__}
+
+
+def matmul_peak(dtype: torch.dtype, device: torch.device) -> float:
+    """The best rate of a product of two square matrices, in FLOP/s."""
+    best = 0.0
+    for size in SIZES[device.type]:
+        a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        end = time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            synchronize(device)
+            start = time.perf_counter()
+            torch.mm(a, b)
+            synchronize(device)
+            best = max(best, 2 * size**3 / (time.perf_counter() - start))
+    return best
+
+
+def peaks(precisions: Iterable[str], device: torch.device) -> Dict[str, float]:
+    """:func:`matmul_peak` for each precision, in TFLOP/s."""
+    measured: Dict[torch.dtype, float] = {}
+    for precision in precisions:
+        dtype = PRECISIONS[precision]
+        if dtype not in measured:
+            measured[dtype] = digits(matmul_peak(dtype, device) / 1e12)
+    return {precision: measured[PRECISIONS[precision]] for precision in precisions}

@@ -1,0 +1,67 @@
+"""Peak memory of something, in a process of its own."""
+
+import contextlib
+import resource
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Callable, Dict
+from unittest.mock import patch
+
+import torch
+
+from . import BenchmarkError, quiet
+
+STEPS = 3
+MIB = 1 << 20
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def resident(field: str) -> int:
+    """Bytes of this process that are in memory: ``VmRSS`` now, ``VmHWM`` at most so far."""
+    if STATUS.exists():  # not ru_maxrss, which begins with the parent's
+        lines = STATUS.read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def measure(
+    build: Callable[..., Callable[[], Any]], device: torch.device, threads: int, *arguments: Any
+) -> Dict[str, float]:
+    """Peak memory of the first steps that ``build(*arguments)`` makes, whole and above what it had built before.
+
+    Of the process on a CPU; on a GPU, of the tensors there.
+    """
+    quiet()
+    torch.set_num_threads(threads)
+    step = build(*arguments)
+    cuda = device.type == "cuda"
+    if cuda:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    else:
+        with contextlib.suppress(OSError):
+            RESET.write_text("5")  # the peak so far is forgotten
+        before = resident("VmRSS")
+    with patch("torch.cuda.reset_peak_memory_stats"):  # fairseq's Trainer forgets the peak at the end of each step
+        for _ in range(STEPS):
+            step()
+    peak = torch.cuda.max_memory_allocated() if cuda else resident("VmHWM")
+    return {"peak MiB": round(peak / MIB), "peak MiB above the model": round((peak - before) / MIB)}
+
+
+def peak_memory(build: Callable[..., Callable[[], Any]], device: torch.device, *arguments: Any) -> Dict[str, float]:
+    """:func:`measure` in a new process; ``build`` is a function of a module.
+
+    Raises:
+        BenchmarkError: the process was killed.
+    """
+    torch.cuda.empty_cache()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        try:
+            return pool.submit(measure, build, device, torch.get_num_threads(), *arguments).result()
+        except BrokenProcessPool:
+            raise BenchmarkError("the process whose memory was measured was killed: out of memory?") from None

@@ -1,0 +1,89 @@
+"""Models, tasks and configurations as fairseq's own command-line tools build them, but for data: it is in memory."""
+
+import argparse
+from typing import Any, Dict, NoReturn, Sequence
+
+import torch
+from fairseq import options
+from fairseq.data import Dictionary
+from fairseq.dataclass.initialize import add_defaults
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
+from torch import nn
+
+from . import BenchmarkError
+
+STOCK = "transformer_wmt_en_de"
+"""fairseq's own transformer of base size: what the name ``stock`` stands for."""
+
+Flops = Dict[str, float]
+
+
+def check_arch(arch: str) -> None:
+    """Raises BenchmarkError if ``arch`` is not registered."""
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise BenchmarkError(f"unknown architecture '{arch}': `python -m fairseq_rope` lists this plugin's")
+
+
+def configure(parser: argparse.ArgumentParser, flags: Sequence[str], bf16: bool = False) -> Any:
+    """The configuration that a tool of fairseq makes of its flags.
+
+    Raises:
+        BenchmarkError: fairseq's parser refuses a flag.
+    """
+
+    def refuse(message: str) -> NoReturn:
+        raise BenchmarkError(f"fairseq refuses the flags: {message}")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    args = options.parse_args_and_arch(parser, ["no-data", *flags, *(["--bf16"] if bf16 else [])])
+    args.tpu = False  # what fairseq-train takes --bf16 for
+    cfg = convert_namespace_to_omegaconf(args)
+    add_defaults(cfg)
+    return cfg
+
+
+def make_task(cfg: Any, words: Dictionary) -> Any:
+    """The task of a configuration, with this dictionary on both sides."""
+    return TASK_REGISTRY[cfg.task._name](cfg.task, words, words)
+
+
+def build_model(task: Any, cfg: Any) -> Any:
+    """The model of a configuration, with the parameters that fairseq begins with.
+
+    Raises:
+        BenchmarkError: its options do not fit each other.
+    """
+    try:
+        return task.build_model(cfg.model)
+    except ValueError as error:
+        raise BenchmarkError(str(error)) from None
+
+
+def same_parameters(model: nn.Module, other: nn.Module) -> bool:
+    """Gives ``model`` the parameters of ``other`` that it has as well; True if those are all of both.
+
+    Position tables that are computed are no parameters, so that models of different encodings can be the same here.
+    """
+    own, others = dict(model.named_parameters()), dict(other.named_parameters())
+    common = [name for name in own if name in others and own[name].shape == others[name].shape]
+    with torch.no_grad():
+        for name in common:
+            own[name].copy_(others[name])
+    return len(common) == len(own) == len(others)
+
+
+def flops(model: nn.Module) -> Flops:
+    """Floating-point operations of a forward pass, in matrix products with parameters, for each token by its side.
+
+    Two for each weight of the encoder and of the keys and values of the attention to it, for a ``source`` token; two
+    for each of the rest of the decoder and of the vocabulary's projection, for a ``target`` token. What attention and
+    position encodings multiply besides is not counted.
+    """
+    counts = {"source": 0.0, "target": 0.0}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and "position" not in name.split("."):
+            of_source = name.startswith("encoder.") or name.endswith(("encoder_attn.k_proj", "encoder_attn.v_proj"))
+            counts["source" if of_source else "target"] += 2.0 * module.weight.numel()
+    return counts

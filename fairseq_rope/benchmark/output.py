@@ -1,0 +1,44 @@
+"""A result as a Markdown table and as JSON."""
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List
+
+Result = Dict[str, Any]
+"""``what``, settings, ``rows`` of the table (all with the same columns) and ``machine``."""
+
+
+def as_table(rows: List[Dict[str, Any]]) -> str:
+    """Rows as a Markdown table."""
+    cells = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in cells)
+
+
+def as_text(result: Result) -> str:
+    """The table, and below it what it is about."""
+    settings = [f"{name}: {_plain(value)}" for name, value in result.items() if name not in ("what", "rows")]
+    return "\n".join([as_table(result["rows"]), "", result["what"], *settings])
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {entry}" for key, entry in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def as_json(result: Result) -> str:
+    """JSON with an entry, or a row, a line."""
+    entries = []
+    for name, value in result.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if name == "rows":
+            text = "[\n" + ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in value) + "\n ]"
+        entries.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def write(result: Result, path: Path) -> None:
+    """Writes the JSON beside its target and renames it."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(as_json(result), encoding="utf-8")
+    temporary.replace(path)

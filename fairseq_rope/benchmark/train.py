@@ -1,0 +1,160 @@
+"""One training step, by fairseq's own ``Trainer``: forward, loss, backward, gradient norm, optimiser."""
+
+import argparse
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+
+import torch
+from fairseq import options, utils
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.optim import OPTIMIZER_REGISTRY
+from fairseq.trainer import Trainer
+
+from . import BenchmarkError
+from .batch import about, dictionary, make_batch
+from .machine import PRECISIONS, peaks
+from .memory import peak_memory
+from .models import STOCK, build_model, check_arch, configure, flops, make_task, same_parameters
+from .output import Result
+from .timing import compared, interleaved
+
+STOCK_CRITERION, STOCK_OPTIMIZER = "label_smoothed_cross_entropy", "adam"
+CRITERION, OPTIMIZER = "fused_label_smoothed_cross_entropy", "fused_adam"
+# until they are registered
+CRITERION = CRITERION if CRITERION in CRITERION_REGISTRY else STOCK_CRITERION
+OPTIMIZER = OPTIMIZER if OPTIMIZER in OPTIMIZER_REGISTRY else STOCK_OPTIMIZER
+
+RECIPE = [
+    *["--share-all-embeddings", "--clip-norm", "0.0", "--label-smoothing", "0.1", "--adam-betas", "(0.9, 0.98)"],
+    *["--lr-scheduler", "inverse_sqrt", "--warmup-init-lr", "1e-7", "--warmup-updates", "4000", "--lr", "5e-4"],
+]
+"""What ``scripts/train.sh`` gives all architectures."""
+
+
+class Candidate(NamedTuple):
+    """Something to train with: ``ARCH[:CRITERION[:OPTIMIZER]][@PRECISION]`` on the command line, or ``stock``."""
+
+    name: str
+    arch: str
+    criterion: str
+    optimizer: str
+    precision: str
+
+    @classmethod
+    def parse(cls, text: str, criterion: str, optimizer: str, precision: str) -> "Candidate":
+        """What ``text`` says, with these for what it leaves out.
+
+        Raises:
+            BenchmarkError: a part of it is not registered.
+        """
+        system, _, own_precision = text.partition("@")
+        if system == "stock":
+            system = f"{STOCK}:{STOCK_CRITERION}:{STOCK_OPTIMIZER}"
+        parts = [*system.split(":"), "", ""]
+        self = cls(text, parts[0], parts[1] or criterion, parts[2] or optimizer, own_precision or precision)
+        check_arch(self.arch)
+        known: Sequence[Any] = (CRITERION_REGISTRY, OPTIMIZER_REGISTRY, PRECISIONS)
+        for what, registry in zip(("criterion", "optimizer", "precision"), known):
+            if getattr(self, what) not in registry:
+                raise BenchmarkError(f"unknown {what} '{getattr(self, what)}' in '{text}'")
+        return self
+
+
+def build_trainer(
+    candidate: Candidate, vocabulary: int, flags: Sequence[str], device: torch.device, start: Optional[Trainer] = None
+) -> Trainer:
+    """The trainer that ``fairseq-train`` would build, with the parameters of ``start`` as far as it has them."""
+    own = ["--arch", candidate.arch, "--criterion", candidate.criterion, "--optimizer", candidate.optimizer]
+    own += ["--distributed-world-size", "1", *(["--cpu"] if device.type == "cpu" else [])]
+    cfg = configure(options.get_training_parser(), [*RECIPE, *own, *flags], candidate.precision == "bf16")
+    utils.set_torch_seed(cfg.common.seed)
+    task = make_task(cfg, dictionary(vocabulary))
+    model, criterion = build_model(task, cfg), task.build_criterion(cfg.criterion)
+    if start is not None:
+        same_parameters(model, start.model)
+    if candidate.precision == "autocast":
+        # inside fairseq's own context, which would switch it off on a GPU
+        criterion.forward = torch.autocast(device.type, dtype=torch.bfloat16)(criterion.forward)
+    trainer = Trainer(cfg, task, model, criterion)
+    trainer.save_checkpoint = lambda *_: None  # which it does when a step fails
+    return trainer
+
+
+def batch_of(args: argparse.Namespace) -> Dict[str, Any]:
+    """The batch that the command line asks for."""
+    return make_batch(dictionary(args.vocabulary), args.tokens, args.sentences, args.length)
+
+
+def first_step(candidate: Candidate, args: argparse.Namespace) -> Callable[[], Any]:
+    """Builds a candidate; the result makes one step. For a process of its own."""
+    trainer, batch = build_trainer(candidate, args.vocabulary, args.flags, args.device), batch_of(args)
+    return lambda: trainer.train_step([batch])
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Times of training steps against the baseline's, and the loss that each candidate has in the last one."""
+    texts = list(dict.fromkeys([args.baseline, *args.archs]))
+    candidates = [Candidate.parse(text, args.criterion, args.optimizer, args.precision) for text in texts]
+    batch = batch_of(args)
+    trainers: Dict[str, Trainer] = {}
+    for candidate in candidates:
+        start = trainers.get(args.baseline)
+        trainers[candidate.name] = build_trainer(candidate, args.vocabulary, args.flags, args.device, start)
+    size = about(batch, trainers[args.baseline].task.target_dictionary.pad())
+    losses: Dict[str, float] = {}
+
+    def step_of(name: str) -> Callable[[], None]:
+        def step() -> None:
+            losses[name] = trainers[name].train_step([batch])["loss"]
+
+        return step
+
+    rates = peaks([candidate.precision for candidate in candidates], args.device)
+    seconds = interleaved({name: step_of(name) for name in trainers}, args.repeats, args.device)
+    columns = compared(seconds, args.baseline)
+    rows: List[Dict[str, Any]] = []
+    for candidate in candidates:
+        row = {"candidate": candidate.name, "precision": candidate.precision, **columns[candidate.name]}
+        work = 3 * sum(size[f"{side} tokens"] * n for side, n in flops(trainers[candidate.name].model).items())
+        row["target tokens/s"] = round(size["target tokens"] / row["seconds"], 1)
+        row["share of peak"] = f"{work / row['seconds'] / rates[candidate.precision] / 1e12:.1%}"
+        row[f"loss of step {args.repeats + 1}"] = round(losses[candidate.name], 3)
+        rows.append(row)
+    if args.memory:
+        trainers.clear()
+        for candidate, row in zip(candidates, rows):
+            row.update(peak_memory(first_step, args.device, candidate, args))
+    return {
+        "what": f"one training step (fairseq's Trainer), {args.vocabulary:,} types; times as fast as {args.baseline}",
+        "batch": size,
+        "criterion, optimizer": [args.criterion, args.optimizer],
+        "flags": args.flags,
+        "repeats": args.repeats,
+        "measured peak (TFLOP/s)": rates,
+        "rows": rows,
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``benchmark train``."""
+    parser.add_argument(
+        "--archs",
+        nargs="+",
+        default=["transformer_sinusoidal_base", "roformer_base"],
+        metavar="ARCH[:CRITERION[:OPTIMIZER]][@PRECISION]",
+        help="candidates; `stock` is fairseq's own model, criterion and optimizer "
+        "(default: transformer_sinusoidal_base roformer_base)",
+    )
+    parser.add_argument("--baseline", default="stock", help="what they are compared with (default: stock)")
+    parser.add_argument("--criterion", default=CRITERION, help=f"(default: {CRITERION})")
+    parser.add_argument("--optimizer", default=OPTIMIZER, help=f"(default: {OPTIMIZER})")
+    parser.add_argument(
+        "--precision",
+        choices=list(PRECISIONS),
+        default="fp32",
+        help="bf16: fairseq's --bf16; autocast: fp32 parameters and bf16 matrix products (default: fp32)",
+    )
+    parser.add_argument("--tokens", type=int, default=2044, help="target tokens of the batch, about (default: 2044)")
+    parser.add_argument("--sentences", type=int, default=0, help="of the batch, in place of --tokens")
+    parser.add_argument("--length", type=int, default=0, help="of all sentences (default: lengths like those of WMT)")
+    parser.add_argument("--vocabulary", type=int, default=37000, help="types (default: 37000)")
+    parser.add_argument("--memory", action="store_true", help="also the peak memory of each, in a process of its own")
