@@ -82,7 +82,7 @@ def _fill_zeros(spec: Any, position: Any, parameters: Parameters) -> None:
 
 def _rotary_options(position: Any) -> Dict[str, Any]:
     options, base = position.options, position.frequency_base()
-    if base > np.finfo(np.float32).max:
+    if base > float(np.finfo(np.float32).max):
         raise ValueError(f"RoPE of base {base:g} cannot be exported: CTranslate2's engine has it in fp32")
     linear = options.scaling == "linear"
     return dict(

@@ -5,7 +5,7 @@ Both take and give BPE tokens as text, with beam search and ``score / length^len
 
 import json
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
@@ -61,18 +61,28 @@ class CTranslate2Engine:
         config = json.loads((model / "config.json").read_text(encoding="utf-8"))
         self.longest = int(config["max_source_positions"])
         self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
-        self.options = dict(
-            beam_size=beam,
-            length_penalty=lenpen,
-            return_end_token=True,  # also: count it
-            max_decoding_length=min(MAX_LENGTH, config["max_target_positions"] - 1) + 1,
-            max_input_length=0,
-            max_batch_size=max_tokens,
-            batch_type="tokens",
-            suppress_sequences=[["<pad>"]],  # fairseq's search never chooses it
-        )
+        length = min(MAX_LENGTH, config["max_target_positions"] - 1)
+        self.options = {**search_options(beam, lenpen, length), "max_batch_size": max_tokens, "batch_type": "tokens"}
 
     def search(self, sources: Sequence[str]) -> List[str]:
         found = self.translator.translate_batch([source.split() for source in sources], **self.options)
-        special = ("<s>", "</s>")
-        return [" ".join(token for token in result.hypotheses[0] if token not in special) for result in found]
+        # without the last token: </s>, or where the limit cut the sentence, what fairseq replaces by it
+        hypotheses = [result.hypotheses[0][:-1] for result in found]
+        return [" ".join(token for token in hypothesis if token != "<s>") for hypothesis in hypotheses]
+
+
+def search_options(beam: int, lenpen: float, max_length: int) -> Dict[str, Any]:
+    """fairseq's search in the words of ``ctranslate2.Translator.translate_batch``.
+
+    Args:
+        beam, lenpen: as of :class:`FairseqEngine`.
+        max_length: tokens of a translation before ``</s>``.
+    """
+    return dict(
+        beam_size=beam,
+        length_penalty=lenpen,
+        return_end_token=True,  # also: count it
+        max_decoding_length=max_length + 1,  # with </s>
+        max_input_length=0,  # 0: none is cut
+        suppress_sequences=[["<pad>"]],  # fairseq's search never chooses it
+    )
