@@ -31,6 +31,7 @@ setup(
     extras_require={
         "test": ["pytest", "ruff", "mypy"],
         "plot": ["matplotlib>=3.9"],
+        "export": ["ctranslate2>=4.8"],
         # independent implementations, which tests/parity compares the encodings with
         "parity": [
             'transformers==4.57.6; python_version >= "3.11"',

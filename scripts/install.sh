@@ -28,7 +28,7 @@ install() {
   {
     # the metadata of omegaconf 2.0.x, which the official fairseq wants, is refused by later versions of pip
     if [[ $version == 3.9 || $version == 3.10 ]]; then "$VENV/bin/python" -m pip install 'pip<24.1'; fi &&
-      "$VENV/bin/python" -m pip install -e "${ROOT}[test,plot]"
+      "$VENV/bin/python" -m pip install -e "${ROOT}[test,plot,export]"
   } >"$VENV/install.log" 2>&1 || log_failure "$VENV/install.log" pip
 }
 mkdir -p "$VENV"

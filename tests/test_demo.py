@@ -3,8 +3,9 @@
 import json
 
 import pytest
+import sacrebleu
 
-from .commands import run
+from .commands import ROOT, run
 
 
 @pytest.mark.slow
@@ -19,5 +20,16 @@ def test_roformer_learns_the_demo_and_a_model_without_positions_does_not(tmp_pat
     assert bleu("roformer_tiny", "test") >= 90
     assert bleu("transformer_none_tiny", "test") < bleu("roformer_tiny", "test") - 20
     assert bleu("transformer_none_tiny", "test1") < bleu("roformer_tiny", "test1")
+    text = (ROOT / "data/demo/test.en").read_text(encoding="utf-8")
+    reference = (ROOT / "data/demo/test.de").read_text(encoding="utf-8").splitlines()
+    folder = tmp_path / "roformer_tiny/seed1"
+    ours, theirs, small = (
+        run("scripts/translate.sh", folder, *options, input=text).stdout.splitlines()
+        for options in ([], ["--engine", "ctranslate2"], ["--engine", "ctranslate2", "--quantization", "int8"])
+    )
+    # neither the ends of the two beam searches nor int8 change more than a few sentences
+    score = sacrebleu.corpus_bleu(ours, [reference]).score
+    for found in (theirs, small):
+        assert abs(sacrebleu.corpus_bleu(found, [reference]).score - score) < 0.5
     table = (tmp_path / "table.txt").read_text()
     assert "roformer_tiny seed 1 test " in table

@@ -19,9 +19,6 @@ from .timing import compared, interleaved
 
 STOCK_CRITERION, STOCK_OPTIMIZER = "label_smoothed_cross_entropy", "adam"
 CRITERION, OPTIMIZER = "fused_label_smoothed_cross_entropy", "fused_adam"
-# until they are registered
-CRITERION = CRITERION if CRITERION in CRITERION_REGISTRY else STOCK_CRITERION
-OPTIMIZER = OPTIMIZER if OPTIMIZER in OPTIMIZER_REGISTRY else STOCK_OPTIMIZER
 
 RECIPE = [
     *["--share-all-embeddings", "--clip-norm", "0.0", "--label-smoothing", "0.1", "--adam-betas", "(0.9, 0.98)"],

@@ -86,13 +86,17 @@ class RotaryEncoding(PositionEncoding):
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         return {"rotation": self.rotation(query.positions)}
 
+    def frequency_base(self) -> float:
+        """Base of the series of frequencies; with ``ntk`` the longest wavelength grows by the factor, the shortest
+        stays."""
+        base, factor = self.options.base, self.options.scaling_factor
+        return base * factor ** (self.dim / (self.dim - 2)) if self.options.scaling == "ntk" else base
+
     def rotation(self, positions: Tensor) -> Tensor:
         """``exp(i * position * theta_m)`` as complex64: positions ``(B, T)`` -> ``(B, 1, T, dim/2)``."""
-        base, angles = self.options.base, positions.double()
+        base, angles = self.frequency_base(), positions.double()
         if self.options.scaling == "linear":  # Chen et al. 2023, position interpolation
             angles = angles / self.options.scaling_factor
-        elif self.options.scaling == "ntk":  # the longest wavelength grows by the factor, the shortest stays
-            base = base * self.options.scaling_factor ** (self.dim / (self.dim - 2))
         exponents = torch.arange(0, self.dim, 2, dtype=torch.double, device=positions.device) / -self.dim
         angles = angles[:, None, :, None] * base**exponents  # (B, 1, T, dim/2)
         return torch.polar(torch.ones_like(angles), angles).to(torch.complex64)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Tuple
 
 import torch
-from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
@@ -19,8 +18,8 @@ from ..positions.linear import LinearAttention
 from ..positions.relative import LARGEST_DISTANCE
 from ..positions.rope import RotaryEncoding, RotaryOptions
 from ..positions.tupe import UntiedAbsoluteEncoding
+from . import model_folder
 from .average import CheckpointError
-from .translate import read_task
 
 BATCH = 32  # sentences
 SMALLEST_WEIGHT = torch.finfo(torch.float).tiny
@@ -57,18 +56,10 @@ def load_model(folder: Path) -> Any:
     Raises:
         CheckpointError: a file is missing or cannot be used, or the model is not of this package.
     """
-    task = read_task(folder)
-    languages = task.get("source_lang"), task.get("target_lang")
-    if None in languages:
-        raise CheckpointError(f"{folder}: the model was trained without --source-lang and --target-lang")
-    for lang in languages:
-        if not (folder / f"dict.{lang}.txt").is_file():
-            raise CheckpointError(f"{folder}/dict.{lang}.txt: missing: scripts/average.sh makes a complete folder")
-    overrides = {"data": str(folder)}
-    models, _, _ = checkpoint_utils.load_model_ensemble_and_task([str(folder / "checkpoint.pt")], overrides)
-    if not isinstance(getattr(models[0].encoder, "position", None), PositionEncoding):
+    model = model_folder.load_model(folder)
+    if not isinstance(getattr(model.encoder, "position", None), PositionEncoding):
         raise CheckpointError(f"{folder}: fairseq's own model: its positions cannot be told from the rest")
-    return models[0].eval()
+    return model
 
 
 def encoding_name(model: Any, side: str) -> str:

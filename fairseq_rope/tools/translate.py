@@ -4,25 +4,24 @@
 
     python -m fairseq_rope.tools.translate RUN < input > output
 
-A model folder holds ``checkpoint.pt``, ``bpecodes``, the two dictionaries and ``prepare.json``, by which text is split
-as in training (without that file: hyphens split, no vocabulary threshold); ``scripts/average.sh`` makes it.
+Text is split as in training, by the model folder's ``prepare.json`` (without that file: hyphens split, no vocabulary
+threshold).
 """
 
 import argparse
-import json
 import logging
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import List, Optional, Sequence, Union
 
-import torch
+from fairseq.data import encoders
 from sacremoses import MosesPunctNormalizer
 from subword_nmt.apply_bpe import read_vocabulary
 from tqdm import tqdm
 
-from ..model import RoFormerModel
-from .average import CheckpointError, load_checkpoint
 from .corpus import SPACES
+from .engines import ENGINES, CTranslate2Engine, FairseqEngine
+from .model_folder import check_files, read_languages, read_preparation
 from .score import detokenize
 
 CHUNK = 200  # sentences
@@ -36,40 +35,48 @@ class Translator:
         beam: hypotheses kept in the search.
         lenpen: exponent of the length in the score of a hypothesis.
         max_tokens: padded source tokens translated at once.
+        engine: one of :data:`ENGINES`.
+        quantization: of CTranslate2's copy of the model; None: ``float32``.
 
     Raises:
         CheckpointError: a file is missing or cannot be used.
+        ValueError: CTranslate2 cannot be used with this model.
     """
 
-    def __init__(self, folder: Path, beam: int = 4, lenpen: float = 0.6, max_tokens: int = 4000) -> None:
-        task = read_task(folder)
-        source, target = task["source_lang"], task["target_lang"]
-        if not source or not target:
-            raise CheckpointError(f"{folder}: the model was trained without --source-lang and --target-lang")
-        for name in ("bpecodes", f"dict.{source}.txt", f"dict.{target}.txt"):
-            if not (folder / name).is_file():
-                raise CheckpointError(f"{folder / name}: missing: scripts/average.sh makes a complete model folder")
+    def __init__(
+        self,
+        folder: Path,
+        beam: int = 4,
+        lenpen: float = 0.6,
+        max_tokens: int = 4000,
+        engine: str = "fairseq",
+        quantization: Optional[str] = None,
+    ) -> None:
+        source, self.target = read_languages(folder)
+        check_files(folder, "bpecodes")
         settings = read_preparation(folder)
         self.normalizer = MosesPunctNormalizer(source, post_remove_control_chars=True)
-        self.hub = RoFormerModel.from_pretrained(
-            str(folder),
-            "checkpoint.pt",
-            ".",
+        moses = argparse.Namespace(
             tokenizer="moses",
-            source_lang=source,  # for the tokenizer, whose default is English on both sides
-            target_lang=target,
+            source_lang=source,
+            target_lang=self.target,
             moses_no_dash_splits=settings["hyphens"] == "kept",
-            bpe="subword_nmt",
-            max_tokens=max_tokens,
         )
+        self.tokenizer = encoders.build_tokenizer(moses)
+        self.bpe = encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(folder / "bpecodes")))
         threshold = int(settings["vocabulary_threshold"])
         if threshold:
             with (folder / f"vocabulary.{source}").open(encoding="utf-8") as vocabulary:
-                self.hub.bpe.bpe.vocab = read_vocabulary(vocabulary, threshold)
-        self.hub.eval()
-        if torch.cuda.is_available():
-            self.hub.cuda()
-        self.beam, self.lenpen, self.target = beam, lenpen, target
+                self.bpe.bpe.vocab = read_vocabulary(vocabulary, threshold)
+        self.engine: Union[FairseqEngine, CTranslate2Engine]
+        if engine == "ctranslate2":
+            self.engine = CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization)
+        else:
+            self.engine = FairseqEngine(folder, beam, lenpen, max_tokens)
+
+    def split(self, sentence: str) -> str:
+        """A normalised sentence as BPE tokens."""
+        return str(self.bpe.encode(self.tokenizer.encode(sentence)))
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
         """Translates raw sentences; an empty one stays empty, control characters are removed.
@@ -80,30 +87,17 @@ class Translator:
         texts = [SPACES.sub(" ", sentence.replace("\n", " ")) for sentence in sentences]
         # with the end of the line, at which quotes and full stops change places in some languages
         cleaned = [self.normalizer.normalize(f"{text}\n") for text in texts]
-        sources = {i: self.hub.encode(sentence) for i, sentence in enumerate(cleaned) if sentence.strip()}
+        sources = {i: self.split(sentence) for i, sentence in enumerate(cleaned) if sentence.strip()}
         translations = [""] * len(sentences)
-        longest = int(self.hub.max_positions[0])
+        longest = self.engine.longest
         for i, source in sources.items():
-            if source.numel() > longest:
+            if len(source.split()) >= longest:  # </s> comes to them
                 raise ValueError(f"sentence {i + 1} has more than {longest} tokens: split it")
         if sources:
-            found = self.hub.generate(list(sources.values()), beam=self.beam, lenpen=self.lenpen)
-            tokens = [self.hub.remove_bpe(self.hub.string(hypotheses[0]["tokens"])) for hypotheses in found]
+            tokens = [self.bpe.decode(found) for found in self.engine.search(list(sources.values()))]
             for i, translation in zip(sources, detokenize(tokens, self.target)):
                 translations[i] = translation
         return translations
-
-
-def read_task(folder: Path) -> Dict[str, Any]:
-    task = (load_checkpoint(folder / "checkpoint.pt").get("cfg") or {}).get("task", {})
-    return dict(task) if isinstance(task, dict) else vars(task)
-
-
-def read_preparation(folder: Path) -> Dict[str, str]:
-    """How the training text was split, by ``prepare.json``: ``hyphens`` and ``vocabulary_threshold``."""
-    path = folder / "prepare.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return {name: found.get(name, default) for name, default in (("hyphens", "split"), ("vocabulary_threshold", "0"))}
 
 
 def main() -> None:
@@ -111,17 +105,22 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="model folder of a run")
     parser.add_argument("--beam", type=int, default=4, help="beam size (default: 4)")
     parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
+    parser.add_argument("--engine", choices=ENGINES, default="fairseq", help="what translates (default: fairseq)")
+    parser.add_argument("--quantization", help="of the engine ctranslate2 (default: float32)")
     args = parser.parse_args()
     if args.beam < 1:
         sys.exit(f"error: --beam must be at least 1, not {args.beam}")
+    if args.quantization and args.engine != "ctranslate2":
+        sys.exit("error: --quantization is for --engine ctranslate2")
     logging.disable(logging.INFO)
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
-        translator = Translator(args.folder, args.beam, args.lenpen)
-    except CheckpointError as error:
-        sys.exit(f"error: {error}")
+        options = {"engine": args.engine, "quantization": args.quantization}
+        translator = Translator(args.folder, args.beam, args.lenpen, **options)
     except UnicodeDecodeError as error:
         sys.exit(f"error: the input is not UTF-8 (byte {error.start}): convert it with iconv")
+    except ValueError as error:
+        sys.exit(f"error: {error}")
     lines = text.removesuffix("\n").split("\n") if text else []
     bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=None if sys.stderr.isatty() else True)
     for start in range(0, len(lines), CHUNK):

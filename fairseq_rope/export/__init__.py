@@ -1,0 +1,104 @@
+"""Export to CTranslate2: a folder that ``ctranslate2.Translator(folder)`` translates with, without fairseq or PyTorch.
+
+:func:`export` is for a run, :func:`export_model` for a model in memory. The package ``ctranslate2`` is needed when one
+of them is called.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Optional
+
+from ..tools import model_folder
+
+QUANTIZATIONS = (*("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"),)
+"""CTranslate2's names."""
+
+
+def engine() -> Any:
+    """The package ``ctranslate2``.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ValueError(
+            "CTranslate2 is not installed: run scripts/install.sh, or pip install 'fairseq_rope[export]'"
+        ) from error
+    return ctranslate2
+
+
+def export(run: Path, out: Path, quantization: Optional[str] = None) -> None:
+    """Exports a trained model.
+
+    Args:
+        run: a model folder, or a checkpoint with its dictionaries beside it.
+        out: the folder to make.
+        quantization: one of :data:`QUANTIZATIONS`; None: ``float32``.
+
+    Raises:
+        CheckpointError: a file of the run is missing or cannot be used.
+        ValueError: as of :func:`export_model`.
+    """
+    _check(out, quantization)
+    folder, checkpoint = (run.parent, run.name) if run.is_file() else (run, model_folder.CHECKPOINT)
+    export_model(model_folder.load_model(folder, checkpoint), out, quantization)
+
+
+def export_model(model: Any, out: Path, quantization: Optional[str] = None) -> None:
+    """Exports a :class:`fairseq_rope.RoFormerModel`; the vocabularies are the dictionaries that it was built with.
+
+    Args:
+        model: not changed.
+        out: the folder to make; it appears when it is complete.
+        quantization: one of :data:`QUANTIZATIONS`; None: ``float32``.
+
+    Raises:
+        ValueError: ``out`` exists, the quantisation is unknown, CTranslate2 is not installed, or its engine cannot
+            compute what the model does.
+    """
+    _check(out, quantization)
+    from .spec import transformer  # imports ctranslate2
+
+    spec = transformer(model)
+    spec.validate()
+    spec.optimize(quantization or "float32")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary:
+        written = Path(temporary) / "model"
+        written.mkdir()
+        spec.save(str(written))
+        os.rename(written, out)
+
+
+def exported(run: Path, quantization: Optional[str] = None) -> Path:
+    """The exported folder of a model folder, ``ctranslate2/<quantization>-<hash>`` in it: made if there is none yet of
+    its checkpoint and dictionaries as they are now, in place of older ones.
+
+    Raises:
+        CheckpointError, ValueError: as of :func:`export`.
+    """
+    model_folder.check_files(run, model_folder.CHECKPOINT)
+    digest = hashlib.sha256()
+    for file in (run / model_folder.CHECKPOINT, *sorted(run.glob("dict.*.txt"))):
+        digest.update(file.read_bytes())
+    folder, name = run / "ctranslate2", quantization or "float32"
+    out = folder / f"{name}-{digest.hexdigest()[:16]}"
+    if not out.is_dir():
+        export(run, out, quantization)
+        for old in folder.glob(f"{name}-*"):
+            if old != out:
+                shutil.rmtree(old, ignore_errors=True)
+    return out
+
+
+def _check(out: Path, quantization: Optional[str]) -> None:
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise ValueError(f"--quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}")
+    if out.exists() or out.is_symlink():
+        raise ValueError(f"{out} exists already: choose another folder, or remove it")
+    engine()

@@ -1,0 +1,144 @@
+"""Position encodings in the words of CTranslate2's engine (4.8), and why it lacks words for the others.
+
+What an encoding of the registry becomes is an :class:`Expression`: options of the engine's specification of a stack,
+and the parameters or tables that go into it. The names and shapes of both are the engine's.
+"""
+
+from typing import Any, Callable, Dict, NamedTuple
+
+import numpy as np
+import torch
+from ctranslate2.specs import RotaryScalingType, model_spec
+from torch import Tensor
+
+from ..positions import POSITIONS, PositionEncoding
+from .parameters import Parameters
+
+UNEXPRESSED = "CTranslate2's engine has no term for it"
+REFUSED = {
+    "tupe_a": "CTranslate2's engine has no correlation of absolute positions in the logits",
+    "tupe_r": "CTranslate2's engine has no correlation of absolute positions in the logits",
+    "xl": "CTranslate2's engine has no sinusoids of distances in the logits",
+    "deberta": "CTranslate2's engine has no term of the key and the distance",
+    "linear": "CTranslate2's engine has the softmax attention only",
+}
+"""Name in the registry, to what the engine lacks; an encoding that is neither here nor below has just no term."""
+
+
+class Expression(NamedTuple):
+    """How the engine computes one encoding."""
+
+    options: Callable[[Any], Dict[str, Any]]
+    """The encoding, to keyword arguments of the engine's specification of a stack."""
+
+    fill: Callable[[Any, Any, Parameters], None]
+    """Puts what belongs to the encoding (2nd) into the specification of the stack (1st), from its parameters."""
+
+
+def name_of(position: PositionEncoding) -> str:
+    """The encoding's name in the registry."""
+    return next(name for name, encoding in POSITIONS.items() if type(position) is encoding)
+
+
+def expression(position: PositionEncoding) -> Expression:
+    """How the engine computes ``position``.
+
+    Raises:
+        ValueError: it cannot; the message says why.
+    """
+    name = name_of(position)
+    if name not in EXPRESSIBLE:
+        raise ValueError(
+            f"--{position.stack.side}-position {name} cannot be exported: {REFUSED.get(name, UNEXPRESSED)}; "
+            "translate with fairseq"
+        )
+    return EXPRESSIBLE[name]
+
+
+def _no_options(position: Any) -> Dict[str, Any]:
+    return {}
+
+
+def _nothing(spec: Any, position: Any, parameters: Parameters) -> None:
+    pass
+
+
+def _set_rows(spec: Any, rows: Tensor) -> None:
+    spec.position_encodings.encodings = rows.detach().to("cpu", torch.float32, copy=True).numpy()
+
+
+def _fill_sinusoids(spec: Any, position: Any, parameters: Parameters) -> None:
+    _set_rows(spec, position.table[: position.stack.max_positions])
+
+
+def _fill_learned(spec: Any, position: Any, parameters: Parameters) -> None:
+    spec.position_encodings.encodings = parameters.take(f"{position.stack.side}.position.weight")
+
+
+def _fill_zeros(spec: Any, position: Any, parameters: Parameters) -> None:
+    """Without a table the engine would add sinusoids."""
+    _set_rows(spec, torch.zeros(position.stack.max_positions, position.stack.embed_dim))
+
+
+def _rotary_options(position: Any) -> Dict[str, Any]:
+    options, base = position.options, position.frequency_base()
+    if base > float(np.finfo(np.float32).max):
+        raise ValueError(f"RoPE of base {base:g} cannot be exported: CTranslate2's engine has it in fp32")
+    linear = options.scaling == "linear"
+    return dict(
+        rotary_dim=position.dim,
+        rotary_interleave=options.layout == "interleaved",
+        rotary_base=base,
+        rotary_scaling_type=RotaryScalingType.Linear if linear else None,
+        rotary_scaling_factor=options.scaling_factor if linear else 1,
+    )
+
+
+def _shaw_options(position: Any) -> Dict[str, Any]:
+    if position.options.per_head:
+        raise ValueError(
+            "--shaw-per-head cannot be exported: in CTranslate2's engine all heads of a layer share their tables"
+        )
+    return {"relative_position": True}
+
+
+def _fill_shaw(spec: Any, position: Any, parameters: Parameters) -> None:
+    for i, layer in enumerate(spec.layer):
+        attention, prefix = layer.self_attention, f"{position.stack.side}.layers.{i}.self_attn.position"
+        attention.relative_position_keys = parameters.take(f"{prefix}.keys")[0]  # (1, R, D) -> (R, D)
+        attention.relative_position_values = (
+            model_spec.OPTIONAL if position.options.no_values else parameters.take(f"{prefix}.values")[0]
+        )
+
+
+def _t5_options(position: Any) -> Dict[str, Any]:
+    return {"relative_attention_bias": True}
+
+
+def _fill_t5(spec: Any, position: Any, parameters: Parameters) -> None:
+    """The engine hands the first layer's bias on to the others, as the layers here share it; a copy costs nothing."""
+    table = parameters.take(f"{position.stack.side}.position.table")  # (buckets, H)
+    for layer in spec.layer:
+        layer.self_attention.relative_attention_bias = table
+        layer.self_attention.relative_attention_max_distance = np.int32(position.options.max_distance)
+
+
+def _alibi_options(position: Any) -> Dict[str, Any]:
+    if not position.stack.causal:
+        raise ValueError(
+            "--encoder-position alibi cannot be exported: CTranslate2's engine has ALiBi in the decoder only; "
+            "translate with fairseq"
+        )
+    return {"alibi": True, "alibi_use_positive_positions": False}
+
+
+EXPRESSIBLE: Dict[str, Expression] = {
+    "none": Expression(_no_options, _fill_zeros),
+    "sinusoidal": Expression(_no_options, _fill_sinusoids),
+    "learned": Expression(_no_options, _fill_learned),
+    "rope": Expression(_rotary_options, _nothing),
+    "shaw": Expression(_shaw_options, _fill_shaw),
+    "t5": Expression(_t5_options, _fill_t5),
+    "alibi": Expression(_alibi_options, _nothing),
+}
+"""Name in the registry, to how the engine computes it."""

@@ -1,0 +1,130 @@
+"""A model of this project as the specification that CTranslate2's engine runs."""
+
+from typing import Any
+
+from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
+
+from ..positions import PositionEncoding
+from .parameters import Parameters
+from .positions import expression
+
+ACTIVATIONS = {
+    "relu": common_spec.Activation.RELU,
+    "gelu": common_spec.Activation.GELU,
+    "gelu_accurate": common_spec.Activation.GELUTanh,
+    "gelu_fast": common_spec.Activation.GELUTanh,  # fairseq's old name of the one above
+    "tanh": common_spec.Activation.Tanh,
+}
+UNSUPPORTED = {
+    "no_cross_attention": "a decoder there attends to the source",
+    "adaptive_softmax_cutoff": "the output layer there is one projection",
+    "scale_attn": "an attention there has one layer norm",
+    "scale_heads": "heads there have no factors",
+    "scale_fc": "a feed-forward network there has one layer norm",
+    "scale_resids": "residual connections there have no factors",
+}
+"""Options that change what a model computes, to why CTranslate2's engine has no such thing."""
+
+
+def transformer(model: Any) -> TransformerSpec:
+    """The engine's specification of ``model``, a :class:`fairseq_rope.RoFormerModel`, with its parameters in fp32.
+
+    Raises:
+        ValueError: the engine does not compute what the model does; the message says what, and why.
+    """
+    _check(model)
+    parameters = Parameters(model)
+    spec = TransformerSpec(_encoder(model.encoder, parameters), _decoder(model.decoder, parameters))
+    parameters.check_none_left()
+    for side, register in (("encoder", spec.register_source_vocabulary), ("decoder", spec.register_target_vocabulary)):
+        symbols = list(getattr(model, side).dictionary.symbols)
+        if len(set(symbols)) < len(symbols):
+            raise ValueError(f"the {side}'s dictionary has a word twice: CTranslate2's engine would mistake one for it")
+        register(symbols)
+    dictionary = model.decoder.dictionary
+    config = spec.config
+    config.bos_token, config.eos_token, config.unk_token = dictionary.bos_word, dictionary.eos_word, dictionary.unk_word
+    config.decoder_start_token = dictionary.eos_word  # fairseq's targets begin with </s>
+    config.add_source_eos = True
+    # not read by the engine, but by those who call it: tokens, </s> counted
+    config.add_attribute("max_source_positions", model.encoder.max_source_positions)
+    config.add_attribute("max_target_positions", model.decoder.max_target_positions)
+    return spec
+
+
+def _check(model: Any) -> None:
+    if not all(
+        isinstance(getattr(stack, "position", None), PositionEncoding) for stack in (model.encoder, model.decoder)
+    ):
+        raise ValueError("fairseq's own models are exported by CTranslate2's own converter, ct2-fairseq-converter")
+    cfg = model.decoder.cfg
+    for option, reason in UNSUPPORTED.items():
+        if getattr(cfg, option, None):
+            flag = f"--{option.replace('_', '-')}"
+            raise ValueError(f"{flag} cannot be exported to CTranslate2: {reason}; translate with fairseq")
+    if cfg.activation_fn not in ACTIVATIONS:
+        raise ValueError(
+            f"--activation-fn {cfg.activation_fn} cannot be exported: CTranslate2's engine has {', '.join(ACTIVATIONS)}"
+        )
+    for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
+        if not len(stack.layers):
+            raise ValueError(f"--{side}-layers 0 cannot be exported: CTranslate2's engine needs at least one layer")
+
+
+def _options(stack: Any, side: str) -> Any:
+    cfg = stack.cfg
+    return dict(
+        num_layers=len(stack.layers),
+        num_heads=getattr(cfg, side).attention_heads,
+        pre_norm=getattr(cfg, side).normalize_before,
+        no_final_norm=stack.layer_norm is None,
+        activation=ACTIVATIONS[cfg.activation_fn],
+        layernorm_embedding=stack.layernorm_embedding is not None,
+        **expression(stack.position).options(stack.position),
+    )
+
+
+def _encoder(stack: Any, parameters: Parameters) -> Any:
+    spec = transformer_spec.TransformerEncoderSpec(**_options(stack, "encoder"))
+    parameters.embedding(spec.embeddings[0], "encoder.embed_tokens")
+    _common(spec, stack, "encoder", parameters)
+    return spec
+
+
+def _decoder(stack: Any, parameters: Parameters) -> Any:
+    projections = {"project_in": stack.project_in_dim, "project_out": stack.project_out_dim}
+    projected = any(module is not None for module in projections.values())
+    spec = transformer_spec.TransformerDecoderSpec(**_options(stack, "decoder"), project_in_out=projected)
+    parameters.embedding(spec.embeddings, "decoder.embed_tokens")
+    _common(spec, stack, "decoder", parameters)
+    for i, layer in enumerate(spec.layer):
+        name = f"decoder.layers.{i}.encoder_attn"
+        parameters.norm(layer.attention.layer_norm, f"{name}_layer_norm")
+        parameters.linear(layer.attention.linear[0], f"{name}.q_proj")
+        parameters.linear(layer.attention.linear[1], f"{name}.k_proj", f"{name}.v_proj")
+        parameters.linear(layer.attention.linear[2], f"{name}.out_proj")
+    for name, module in projections.items():
+        if module is not None:
+            parameters.linear(getattr(spec, name), f"decoder.{name}_dim")
+        elif projected:
+            delattr(spec, name)
+    parameters.linear(spec.projection, "decoder.output_projection")
+    return spec
+
+
+def _common(spec: Any, stack: Any, side: str, parameters: Parameters) -> None:
+    """What both sides have: positions, norms, self-attention, feed-forward networks."""
+    spec.scale_embeddings = float(stack.embed_scale)
+    expression(stack.position).fill(spec, stack.position, parameters)
+    for norm in ("layer_norm", "layernorm_embedding"):
+        if getattr(stack, norm) is not None:
+            parameters.norm(getattr(spec, norm), f"{side}.{norm}")
+    for i, layer in enumerate(spec.layer):
+        name = f"{side}.layers.{i}"
+        projections = [f"{name}.self_attn.{kind}_proj" for kind in "qkv"]
+        parameters.norm(layer.self_attention.layer_norm, f"{name}.self_attn_layer_norm")
+        parameters.linear(layer.self_attention.linear[0], *projections)
+        parameters.linear(layer.self_attention.linear[1], f"{name}.self_attn.out_proj")
+        parameters.norm(layer.ffn.layer_norm, f"{name}.final_layer_norm")
+        parameters.linear(layer.ffn.linear_0, f"{name}.fc1")
+        parameters.linear(layer.ffn.linear_1, f"{name}.fc2")
