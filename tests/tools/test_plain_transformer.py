@@ -154,7 +154,7 @@ def test_the_checkpoint_of_an_older_version_converts_and_keeps_its_extra_numbers
     """It has its configuration in `args`, misses newer options, and stored a number for the sinusoids."""
     state = checkpoint("transformer_tiny")
     old = argparse.Namespace(**vars(state["cfg"]["model"]), task="translation", data=str(tmp_path))
-    for name in ("_name", "no_cross_attention", "merge_src_tgt_embed", "encoder_layerdrop"):
+    for name in ("_name", "no_token_positional_embeddings", "decoder_learned_pos", "merge_src_tgt_embed"):
         delattr(old, name)
     number = {f"{side}.embed_positions._float_tensor": torch.ones(1) for side in ("encoder", "decoder")}
     history = [{"num_updates": 1, "optimizer_name": "", "lr_scheduler_state": {}}]
@@ -171,6 +171,18 @@ def test_the_checkpoint_of_an_older_version_converts_and_keeps_its_extra_numbers
 class _Task:
     def build_model(self, cfg):
         return build_model(cfg, task())
+
+
+def test_a_version_of_fairseq_that_stores_a_number_for_the_sinusoids_gets_it(monkeypatch):
+    class Official(torch.nn.Module):
+        def __init__(self, **kwargs):
+            super().__init__()
+            self.register_buffer("_float_tensor", torch.ones(1))
+
+    monkeypatch.setattr("fairseq_rope.tools.plain_transformer.SinusoidalPositionalEmbedding", Official)
+    plugin = checkpoint("transformer_sinusoidal_tiny", decoder_position="learned")
+    added = convert_checkpoint(plugin, "fairseq")["model"].keys() - plugin["model"].keys()
+    assert added == {"encoder.embed_positions._float_tensor", "decoder.embed_positions.weight"}
 
 
 @pytest.mark.parametrize("kept", ["in_proj_weight", "self_attn.in_proj_weight"])
