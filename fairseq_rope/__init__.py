@@ -26,7 +26,7 @@ torch.serialization.add_safe_globals(_IN_CHECKPOINTS)
 # fairseq reports on every import that tensorboardX, which it only needs for speech, is missing
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
-from . import architectures, criterion, optimizer  # noqa: E402, F401
+from . import architectures, criterion, optimizer, task  # noqa: E402, F401
 from .distributed import refuse_others  # noqa: E402
 from .model import RoFormerModel  # noqa: E402
 

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
+from .cache import KeyValueCache
+
 if TYPE_CHECKING:  # encodings with an attention of their own import this module
     from .positions import PositionEncoding
 
@@ -15,8 +17,8 @@ if TYPE_CHECKING:  # encodings with an attention of their own import this module
 class PositionalMultiheadAttention(MultiheadAttention):
     """fairseq's self-attention with the position term of an encoding.
 
-    Parameters, their names and initialisation, and the incremental state are those of
-    :class:`fairseq.modules.MultiheadAttention`, so that checkpoints convert. The kernel is PyTorch's
+    Parameters, their names and initialisation are those of :class:`fairseq.modules.MultiheadAttention`, so that
+    checkpoints convert. The kernel is PyTorch's
     ``scaled_dot_product_attention``; the attention weights exist only when they are asked for.
 
     Args:
@@ -75,7 +77,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
             query: ``(T, B, C)``.
             key, value: not used; in self-attention they are the query.
             key_padding_mask: ``(B, T)``, True = padding.
-            incremental_state: holds the keys (already rotated) and values ``(B, H, S, D)`` of the steps before.
+            incremental_state: holds the keys (already rotated) and values of the steps before.
             need_weights: also return the weights, averaged over the heads.
             attn_mask: ``(T, S)``, added to the logits.
             need_head_weights: also return the weights of each head.
@@ -131,7 +133,8 @@ class PositionalMultiheadAttention(MultiheadAttention):
             k, v, key_padding_mask = self._append_to_cache(incremental_state, k, v, key_padding_mask)
         bias = self.encoding.logit_bias(q, k, self.position, **context)
         scale = self.encoding.logit_scale(self.head_dim)
-        explicit = need_weights or self.encoding.needs_weights
+        # in a step of decoding, one query for each sentence, fairseq's own two products have its bits and are faster
+        explicit = need_weights or self.encoding.needs_weights or incremental_state is not None
         no_masks = bias is None and attn_mask is None and key_padding_mask is None
         flag = causal and no_masks and not explicit  # the kernel's own causal mask
         if causal and not flag:
@@ -164,20 +167,31 @@ class PositionalMultiheadAttention(MultiheadAttention):
         key_padding_mask: Optional[Tensor],
     ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """Puts the new steps behind the cached ones and stores and returns all of them: k and v ``(B, H, S, D)``."""
-        cache = self._get_input_buffer(incremental_state)
-        prev_key, prev_value = cache.get("prev_key"), cache.get("prev_value")
-        if prev_key is not None and prev_value is not None:
-            k, v = torch.cat([prev_key, k], dim=2), torch.cat([prev_value, v], dim=2)
+        state: Dict[str, Any] = self._get_input_buffer(incremental_state)
+        cache = state.get("keys_values") or KeyValueCache()
+        k, v = cache.append(k, v)
         key_padding_mask = self._append_prev_key_padding_mask(
             key_padding_mask=key_padding_mask,
-            prev_key_padding_mask=cache.get("prev_key_padding_mask"),
+            prev_key_padding_mask=state.get("prev_key_padding_mask"),
             batch_size=k.size(0),
             src_len=k.size(2),
             static_kv=False,
         )
-        entries = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": key_padding_mask}
+        entries: Dict[str, Any] = {"keys_values": cache, "prev_key_padding_mask": key_padding_mask}
         self._set_input_buffer(incremental_state, entries)
         return k, v, key_padding_mask
+
+    def reorder_incremental_state(
+        self, incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]], new_order: Tensor
+    ) -> Optional[Dict[str, Dict[str, Optional[Tensor]]]]:
+        """Row ``i`` of the cached steps becomes what row ``new_order[i]`` was."""
+        state: Dict[str, Any] = self._get_input_buffer(incremental_state)
+        cache = state.pop("keys_values", None)
+        incremental_state = super().reorder_incremental_state(incremental_state, new_order)
+        if cache is not None:
+            cache.reorder(new_order)
+            state["keys_values"] = cache
+        return incremental_state
 
     @staticmethod
     def _with_future(attn_mask: Optional[Tensor], q: Tensor) -> Tensor:
@@ -203,3 +217,47 @@ class PositionalMultiheadAttention(MultiheadAttention):
             zero_or_mask = q.new_zeros(()) if mask is None else mask
             mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
         return None if mask is None else mask.type_as(q)
+
+
+class EncoderAttention(MultiheadAttention):
+    """fairseq's attention to the encoder, which in decoding can serve several beams with one set of keys and values.
+
+    The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``.
+    """
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Optional[Tensor],
+        value: Optional[Tensor],
+        key_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        need_weights: bool = True,
+        static_kv: bool = False,
+        attn_mask: Optional[Tensor] = None,
+        before_softmax: bool = False,
+        need_head_weights: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """As in fairseq's class, also for ``query`` ``(1, B x beams, C)`` with cached keys of B sentences."""
+        cache = self._get_input_buffer(incremental_state)
+        k, v = cache.get("prev_key"), cache.get("prev_value")  # (B, H, S, D)
+        if k is None or v is None or k.size(0) == query.size(1) or need_weights or need_head_weights:
+            return super().forward(
+                query,
+                key,
+                value,
+                key_padding_mask,
+                incremental_state,
+                need_weights,
+                static_kv,
+                attn_mask,
+                before_softmax,
+                need_head_weights,
+            )
+        q = (self.q_proj(query) * self.scaling).view(k.size(0), -1, self.num_heads, self.head_dim).transpose(1, 2)
+        logits = torch.matmul(q, k.transpose(-2, -1)).float()  # (B, H, beams, S)
+        padding = cache.get("prev_key_padding_mask")
+        if padding is not None:
+            logits = logits.masked_fill(padding[:, None, None].bool(), float("-inf"))
+        out = torch.matmul(logits.softmax(dim=-1).type_as(v), v)  # (B, H, beams, D)
+        return self.out_proj(out.transpose(1, 2).reshape(query.shape)), None

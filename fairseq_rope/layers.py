@@ -7,7 +7,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
-from .attention import PositionalMultiheadAttention
+from .attention import EncoderAttention, PositionalMultiheadAttention
 from .positions import PositionEncoding
 
 FAST_PATH_COPIES = tuple(
@@ -51,7 +51,7 @@ class PositionalEncoderLayer(TransformerEncoderLayerBase):
 
 
 class PositionalDecoderLayer(TransformerDecoderLayerBase):
-    """A decoder layer whose self-attention knows positions; the attention to the encoder stays fairseq's own."""
+    """A decoder layer whose self-attention knows positions; the attention to the encoder has none."""
 
     def __init__(self, cfg: Any, position: PositionEncoding, no_encoder_attn: bool = False) -> None:
         self._position = [position]
@@ -62,6 +62,18 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
         self, embed_dim: int, cfg: Any, add_bias_kv: bool = False, add_zero_attn: bool = False
     ) -> PositionalMultiheadAttention:
         return _build_attention(self, embed_dim, cfg, cfg.decoder, add_bias_kv=add_bias_kv, add_zero_attn=add_zero_attn)
+
+    def build_encoder_attention(self, embed_dim: int, cfg: Any) -> EncoderAttention:
+        return EncoderAttention(
+            embed_dim,
+            cfg.decoder.attention_heads,
+            kdim=cfg.encoder.embed_dim,
+            vdim=cfg.encoder.embed_dim,
+            dropout=cfg.attention_dropout,
+            encoder_decoder_attention=True,
+            q_noise=self.quant_noise,
+            qn_block_size=self.quant_noise_block_size,
+        )
 
     def forward(
         self,

@@ -1,0 +1,59 @@
+"""Keys and values of earlier decoding steps, in buffers with room for the next ones."""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+ROOM = 32  # steps
+
+
+class KeyValueCache:
+    """The keys and values of all steps so far; a new step is written behind them, not copied together with them.
+
+    There are two buffers: when beams change places, the rows go from the one to the other in their new order, together
+    with the next step. Both are kept, because fresh memory costs more than the copy. What :meth:`append` returns is
+    valid until it is called again.
+    """
+
+    def __init__(self) -> None:
+        self.buffer: Optional[Tensor] = None  # (2, B, H, room, D): keys, values
+        self.spare: Optional[Tensor] = None
+        self.order: Optional[Tensor] = None  # in which the rows are to be taken next
+        self.length = 0
+
+    def reorder(self, order: Tensor) -> None:
+        """Row ``i`` continues what row ``order[i]`` has been; ``order`` may be longer or shorter than the batch."""
+        self.order = order if self.order is None else self.order[order]
+
+    def append(self, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
+        """Takes T new steps ``(B, H, T, D)`` and returns the keys and values of all S steps, ``(B, H, S, D)``."""
+        batch, old, length = k.size(0), self.length, self.length + k.size(2)
+        if torch.is_grad_enabled():  # nothing may be written in place
+            new = torch.stack([k, v])
+            if self.buffer is not None:
+                past = self.buffer[:, :, :, :old]
+                new = torch.cat([past if self.order is None else past.index_select(1, self.order), new], dim=3)
+            self.buffer, self.spare, self.order = new, None, None
+        else:
+            if self.buffer is None or self.order is not None or self.buffer.size(3) < length:
+                self._move(k, length)
+            assert self.buffer is not None
+            self.buffer[0, :batch, :, old:length] = k
+            self.buffer[1, :batch, :, old:length] = v
+        self.length = length
+        return self.buffer[0, :batch, :, :length], self.buffer[1, :batch, :, :length]
+
+    def _move(self, k: Tensor, length: int) -> None:
+        """Puts the rows, in their new order, into the other buffer, which has room for ``length`` steps."""
+        batch, heads, _, dim = k.shape
+        target = self.spare
+        if target is None or target.size(1) < batch or target.size(3) < length:
+            target = k.new_empty(2, batch, heads, max(ROOM, 2 * length), dim)
+        if self.buffer is not None:
+            past, place = self.buffer[:, :, :, : self.length], target[:, :batch, :, : self.length]
+            if self.order is None:
+                place.copy_(past[:, :batch])
+            else:
+                torch.index_select(past, 1, self.order, out=place)
+        self.buffer, self.spare, self.order = target, self.buffer, None
