@@ -144,10 +144,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         dropout = self.dropout_module
         if not explicit:
             dropout_p = dropout.p if self.training or dropout.apply_during_inference else 0.0
-            out = F.scaled_dot_product_attention(
-                q, k, v, attn_mask=mask, dropout_p=dropout_p, is_causal=flag, scale=scale
-            )
-            return out, None
+            return _kernel(q, k, v, attn_mask=mask, dropout_p=dropout_p, is_causal=flag, scale=scale), None
         # in fp32 already here: in fp16 the mask of a padded key and a negative logit add up to -inf
         logits = torch.matmul(q * scale, k.transpose(-2, -1)).float()
         weights = (logits if mask is None else logits + mask).softmax(dim=-1)
@@ -217,6 +214,19 @@ class PositionalMultiheadAttention(MultiheadAttention):
             zero_or_mask = q.new_zeros(()) if mask is None else mask
             mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
         return None if mask is None else mask.type_as(q)
+
+
+def _kernel(q: Tensor, k: Tensor, v: Tensor, attn_mask: Optional[Tensor], **kwargs: Any) -> Tensor:
+    """PyTorch's ``scaled_dot_product_attention``; on a CPU with gradients, in fp32 whatever the precision.
+
+    There its backward pass in half precision takes twice as long, conversions included, up to some 200 tokens.
+    """
+    if q.device.type != "cpu" or q.dtype == torch.float or not torch.is_grad_enabled():
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, **kwargs)
+    with torch.autocast("cpu", enabled=False):
+        wide = (x.float() for x in (q, k, v))
+        mask = None if attn_mask is None else attn_mask.float()
+        return F.scaled_dot_product_attention(*wide, attn_mask=mask, **kwargs).type_as(v)
 
 
 class EncoderAttention(MultiheadAttention):

@@ -110,12 +110,44 @@ class RotaryEncoding(PositionEncoding):
             rotated, rest = x[..., : self.dim], x[..., self.dim :]
             # a view of pairs needs even strides, which an odd head dimension has not
             return torch.cat([self._rotated(rotated.contiguous(), rotation), rest], dim=-1)
-        if self.options.layout == "interleaved":
-            pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))  # (B, H, T, D) -> (B, H, T, D/2)
-            return torch.view_as_real(pairs * rotation).flatten(-2).type_as(x)
-        real, imaginary = x.float().chunk(2, dim=-1)
-        cos, sin = rotation.real, rotation.imag
-        return torch.cat([real * cos - imaginary * sin, imaginary * cos + real * sin], dim=-1).type_as(x)
+        return _Rotation.apply(x, rotation, self.options.layout == "interleaved")
+
+
+class _Rotation(torch.autograd.Function):
+    """Multiplies pairs of channels of ``x`` ``(B, H, T, dim)`` by ``rotation``, in fp32; backwards, by its conjugate.
+
+    Written out because autograd would take three passes in place of one.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rotation: Tensor, interleaved: bool) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(rotation)
+        ctx.interleaved = interleaved
+        return (_rotate_neighbours if interleaved else _rotate_halves)(x, rotation)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:  # type: ignore[override]
+        (rotation,) = ctx.saved_tensors
+        return _Rotation.apply(grad, rotation.conj().resolve_conj(), ctx.interleaved), None, None
+
+
+def _rotate_neighbours(x: Tensor, rotation: Tensor) -> Tensor:
+    if x.stride(-1) != 1 or any(stride % 2 for stride in (*x.stride()[:-1], x.storage_offset())):
+        x = x.contiguous()
+    wide = x.float()
+    pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)))  # (B, H, T, D) -> (B, H, T, D/2)
+    pairs = pairs * rotation if wide is x else pairs.mul_(rotation)
+    return torch.view_as_real(pairs).flatten(-2).type_as(x)
+
+
+def _rotate_halves(x: Tensor, rotation: Tensor) -> Tensor:
+    cos, sin = rotation.real.contiguous(), rotation.imag.contiguous()
+    real, imaginary = x.float().chunk(2, dim=-1)
+    out = torch.empty_like(x, dtype=torch.float)
+    out_real, out_imaginary = out.chunk(2, dim=-1)
+    torch.mul(real, cos, out=out_real).addcmul_(imaginary, sin, value=-1)
+    torch.mul(imaginary, cos, out=out_imaginary).addcmul_(real, sin)
+    return out.type_as(x)
 
 
 def layout_permutation(head_dim: int, dim: int, layout: str) -> Tensor:
