@@ -11,8 +11,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-CHUNK = {"cpu": 2**24, "cuda": 2**27}
-"""Logits held at once, by type of device: 64 MiB and 512 MiB in fp32."""
+CHUNK = {"cpu": 2**25, "cuda": 2**28}
+"""Bytes of logits held at once, by type of device."""
 
 
 def linear_label_smoothed_nll_loss(
@@ -62,7 +62,7 @@ class _LinearLoss(torch.autograd.Function):
         loss, nll_loss = features.new_zeros(2, dtype=precise).unbind()
 
         limit = CHUNK.get(features.device.type, CHUNK["cuda"])
-        chunks = max(1, -(-tokens * types // limit))
+        chunks = max(1, -(-tokens * types * features.element_size() // limit))
         rows = max(1, -(-tokens // chunks))
         logits = features.new_empty(rows, types)
         # in half precision, a copy in fp32 for the softmax, and a place for a chunk's share of the weight's gradient

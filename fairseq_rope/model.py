@@ -13,6 +13,7 @@ from fairseq.models.transformer import (
 )
 from torch import Tensor, nn
 
+from .dropout import replace_dropout
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .options import add_position_args, build_position, reject_unsupported
 from .positions import PositionEncoding, Steps
@@ -216,7 +217,9 @@ class RoFormerModel(TransformerModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
         reject_unsupported(args)
-        return super().build_model(args, task)
+        model: RoFormerModel = super().build_model(args, task)
+        replace_dropout(model)
+        return model
 
     @classmethod
     def build_encoder(cls, args: Any, src_dict: Any, embed_tokens: nn.Embedding) -> PositionalTransformerEncoder:

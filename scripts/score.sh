@@ -49,7 +49,7 @@ score() {
   python -m fairseq_rope --check-checkpoint "$run/checkpoint.pt" >/dev/null || exit 1
   mkdir -p "$run/scores"
   # current fairseq drops the last sentences of a set that does not divide by the batch size multiple: ask for 1
-  fairseq-generate "$data/bin" --user-dir "$USER_DIR" --path "$run/checkpoint.pt" --gen-subset "$subset" \
+  fairseq-generate "$data/bin" --user-dir "$USER_DIR" --task fast_translation --path "$run/checkpoint.pt" --gen-subset "$subset" \
     --beam "$beam" --lenpen "$lenpen" --max-tokens "$max_tokens" --required-batch-size-multiple 1 \
     --post-process subword_nmt --scoring bleu "$@" \
     2>"$out.log" |

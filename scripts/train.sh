@@ -82,9 +82,9 @@ read -r gpus bf16 <<<"$(python -c 'import torch; print(torch.cuda.device_count()
 
 flags=(
   --arch "$arch" --share-all-embeddings --seed "$seed"
-  --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0
+  --optimizer fused_adam --adam-betas '(0.9, 0.98)' --clip-norm 0
   --lr-scheduler inverse_sqrt --warmup-init-lr 1e-7 --warmup-updates 4000 --lr 5e-4
-  --criterion label_smoothed_cross_entropy --label-smoothing 0.1
+  --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1
 )
 [[ $target_tokens ]] || flags+=(--max-tokens 4096)
 flags+=(${TRAIN_FLAGS[@]+"${TRAIN_FLAGS[@]}"} "$@")

@@ -11,6 +11,7 @@ import torch
 
 from ..export import engine, exported
 from ..model import RoFormerModel
+from ..task import FastTranslationTask
 from .model_folder import CHECKPOINT
 
 ENGINES = ("fairseq", "ctranslate2")
@@ -29,6 +30,7 @@ class FairseqEngine:
 
     def __init__(self, folder: Path, beam: int, lenpen: float, max_tokens: int) -> None:
         self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=max_tokens)
+        self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
         self.hub.eval()
         if torch.cuda.is_available():
             self.hub.cuda()
