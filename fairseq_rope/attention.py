@@ -146,10 +146,10 @@ class PositionalMultiheadAttention(MultiheadAttention):
             dropout_p = dropout.p if self.training or dropout.apply_during_inference else 0.0
             return _kernel(q, k, v, attn_mask=mask, dropout_p=dropout_p, is_causal=flag, scale=scale), None
         # in fp32 already here: in fp16 the mask of a padded key and a negative logit add up to -inf
-        logits = torch.matmul(q * scale, k.transpose(-2, -1)).float()
+        logits = _product(q * scale, k.transpose(-2, -1)).float()
         weights = (logits if mask is None else logits + mask).softmax(dim=-1)
         dropped = dropout(weights.type_as(q))
-        out = torch.matmul(dropped, v)
+        out = _product(dropped, v)
         value_bias = self.encoding.value_bias(dropped, self.position, **context)
         return (out if value_bias is None else out + value_bias), weights if need_weights else None
 
@@ -216,6 +216,13 @@ class PositionalMultiheadAttention(MultiheadAttention):
         return None if mask is None else mask.type_as(q)
 
 
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b``; on a CPU in fp32 whatever the precision, in which many small products are up to 20 times as fast."""
+    if a.device.type != "cpu" or a.dtype not in (torch.bfloat16, torch.float16):
+        return torch.matmul(a, b)
+    return torch.matmul(a.float(), b.float()).type_as(a)
+
+
 def _kernel(q: Tensor, k: Tensor, v: Tensor, attn_mask: Optional[Tensor], **kwargs: Any) -> Tensor:
     """PyTorch's ``scaled_dot_product_attention``; on a CPU with gradients, in fp32 whatever the precision.
 
@@ -265,9 +272,9 @@ class EncoderAttention(MultiheadAttention):
                 need_head_weights,
             )
         q = (self.q_proj(query) * self.scaling).view(k.size(0), -1, self.num_heads, self.head_dim).transpose(1, 2)
-        logits = torch.matmul(q, k.transpose(-2, -1)).float()  # (B, H, beams, S)
+        logits = _product(q, k.transpose(-2, -1)).float()  # (B, H, beams, S)
         padding = cache.get("prev_key_padding_mask")
         if padding is not None:
             logits = logits.masked_fill(padding[:, None, None].bool(), float("-inf"))
-        out = torch.matmul(logits.softmax(dim=-1).type_as(v), v)  # (B, H, beams, D)
+        out = _product(logits.softmax(dim=-1).type_as(v), v)  # (B, H, beams, D)
         return self.out_proj(out.transpose(1, 2).reshape(query.shape)), None

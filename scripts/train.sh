@@ -108,6 +108,8 @@ launch+=("$data/bin" --source-lang "${pair%-*}" --target-lang "${pair#*-}" --use
   "${flags[@]}" ${batch_flags[@]+"${batch_flags[@]}"} --max-update "$max_update" --save-interval-updates "$save_every"
   --keep-interval-updates $((AVERAGE_LAST > 10 ? AVERAGE_LAST : 10)) --no-epoch-checkpoints --save-interval 1000000
   --validate-interval 1000000 --log-format json --log-interval 10)
+# on a CPU fresh memory costs more than arithmetic: what a step frees stays with the process, for the next one
+export MALLOC_MMAP_MAX_=${MALLOC_MMAP_MAX_:-0} MALLOC_TRIM_THRESHOLD_=${MALLOC_TRIM_THRESHOLD_:-68719476736}
 newest() { # updates of the newest checkpoint, 0 if there is none
   { find "$out/checkpoints" -name 'checkpoint_*_*.pt' 2>/dev/null || true; } |
     sed 's/.*_//; s/\.pt$//' | sort -n | tail -n 1 | grep . || echo 0
