@@ -5,7 +5,7 @@
 #
 # Usage: scripts/benchmark.sh WHAT [options] [-- fairseq-train flags, for the models of train and decode]
 #   train       a training step by fairseq's own Trainer, against fairseq's transformer, loss and optimizer
-#   decode      beam search with outputs of equal length, against fairseq's model and search
+#   decode      beam search with outputs of equal length, also of CTranslate2, against fairseq's model and search
 #   rope        RoPE on queries and keys, against a copy of them
 #   attention   one self-attention by length, against fairseq's own
 #   prepare     scripts/prepare.sh, against the plain chain of the libraries' own commands

@@ -1,13 +1,20 @@
-"""Beam search over a batch, outputs of equal length: fairseq's model and search, and this plugin's."""
+"""Beam search over a batch, outputs of equal length: fairseq's model and search, this plugin's, and CTranslate2's."""
 
 import argparse
 import importlib.util
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
+import torch
 from fairseq import options, utils
 from fairseq.data import Dictionary
 from fairseq.tasks import TASK_REGISTRY
 
+from ..export import export_model
+from ..tools.engines import search_options
 from . import BenchmarkError
 from .batch import about, dictionary, make_batch
 from .machine import PRECISIONS, peaks
@@ -19,6 +26,8 @@ SEARCHES = {"stock search": "translation", "fast search": "fast_translation"}
 """Name of a search to the task whose generator it is; left out while it is not registered."""
 
 STOCK_NAME = "stock"
+
+OWN_CONVERTER = "stock, CTranslate2's converter"
 
 Hypotheses = List[Tuple[List[int], float]]
 """For each sentence, the tokens of its best hypothesis without ``</s>``, and its score as fairseq counts it."""
@@ -53,10 +62,14 @@ class Systems:
         search = ["--path", "none", "--task", task, "--beam", str(args.beam), "--lenpen", str(args.lenpen), *limits]
         return configure(options.get_generation_parser(), search)
 
+    def configure_model(self, arch: str) -> Any:
+        """The configuration of ``fairseq-train``."""
+        flags = ["--arch", arch, "--share-all-embeddings", *self.args.flags]
+        return configure(options.get_training_parser(), flags)
+
     def build(self, arch: str) -> Any:
         """A model with random parameters, the stock model's as far as it has them."""
-        flags = ["--arch", arch, "--share-all-embeddings", *self.args.flags]
-        cfg = configure(options.get_training_parser(), flags)
+        cfg = self.configure_model(arch)
         utils.set_torch_seed(1)
         model = build_model(make_task(cfg, self.words), cfg)
         if arch != STOCK:
@@ -75,18 +88,87 @@ class Systems:
             found = task.inference_step(generator, [model], batch)
             return [(best["tokens"][:-1].tolist(), float(best["score"])) for best, *_ in found]
 
-        same = arch == STOCK or arch.startswith(("transformer_sinusoidal_", "fairseq_transformer_"))
         name = STOCK_NAME if arch == STOCK and search == "stock search" else f"{arch}, {search}"
         return Candidate(
-            name if precision == "fp32" else f"{name}, {precision}", precision, STOCK if same else arch, translate
+            name if precision == "fp32" else f"{name}, {precision}", precision, function_of(arch), translate
         )
 
 
+def function_of(arch: str) -> str:
+    """The first name of what computes the same as ``arch``, given the same parameters."""
+    return STOCK if arch.startswith(("transformer_sinusoidal_", "fairseq_transformer_")) else arch
+
+
+def convert_stock(systems: Systems, folder: Path) -> None:
+    """Makes ``folder``: the stock model, converted by CTranslate2's own converter from a checkpoint of fairseq.
+
+    Raises:
+        ValueError: the converter refuses the model.
+    """
+    from ctranslate2.converters import FairseqConverter
+
+    sides = ("source", "target")
+    with tempfile.TemporaryDirectory() as temporary:
+        checkpoint = Path(temporary) / "checkpoint.pt"
+        torch.save({"args": systems.configure_model(STOCK).model, "model": systems.stock.state_dict()}, checkpoint)
+        for side in sides:
+            systems.words.save(str(Path(temporary) / f"dict.{side}.txt"))
+        # "unsafe" because the checkpoint has a namespace in it, as those of fairseq-train do; we have just written it
+        FairseqConverter(str(checkpoint), temporary, *sides, unsafe_deserialization=True).convert(str(folder))
+
+
+def ctranslate2_candidate(systems: Systems, name: str, precision: str, function: str, model: Path) -> Candidate:
+    """CTranslate2's search over ``model``, a folder that is not needed afterwards, on as many threads as PyTorch's.
+
+    It takes as many steps as fairseq's, but nothing forces ``</s>`` in the last one; hence the hypotheses are compared
+    with one another and not with those of fairseq.
+    """
+    import ctranslate2
+
+    args, words = systems.args, systems.words
+    translator = ctranslate2.Translator(
+        str(model), device=args.device.type, inter_threads=1, intra_threads=torch.get_num_threads()
+    )
+    search = {**search_options(args.beam, args.lenpen, args.length), "min_decoding_length": args.length}
+    if name == OWN_CONVERTER:
+        search["suppress_sequences"] = [["<blank>"]]  # its word for the padding
+
+    def translate(batch: Dict[str, Any]) -> Hypotheses:
+        rows = batch["net_input"]["src_tokens"].tolist()
+        sources = [[words[token] for token in row if token not in (words.pad(), words.eos())] for row in rows]
+        found = translator.translate_batch(sources, return_scores=True, **search)
+        return [([words.index(word) for word in best.hypotheses[0][:-1]], best.scores[0]) for best in found]
+
+    return Candidate(name, precision, f"{function}, CTranslate2", translate)
+
+
 def ctranslate2_candidates(systems: Systems, archs: Sequence[str]) -> List[Candidate]:
-    """CTranslate2 in float32 and int8, for the architectures that it can express; none where it is not installed."""
+    """CTranslate2 with the stock model, in float32, and each architecture that it can express, in float32 and int8.
+
+    None where it is not installed, or was built for another device.
+    """
     if importlib.util.find_spec("ctranslate2") is None:
         return []
-    return []  # the export is not written yet
+    import ctranslate2
+
+    if systems.args.device.type == "cuda" and not ctranslate2.get_cuda_device_count():
+        return []
+    makers: Dict[Tuple[str, str, str], Callable[[Path], None]] = {}
+    makers[OWN_CONVERTER, "fp32", STOCK] = partial(convert_stock, systems)
+    for arch in archs:
+        model, name = systems.build(arch), f"{arch}, CTranslate2"
+        for of_precision, precision, quantization in ((name, "fp32", "float32"), (f"{name}, int8", "int8", "int8")):
+            makers[of_precision, precision, function_of(arch)] = partial(export_model, model, quantization=quantization)
+    candidates = []
+    for (name, precision, function), make in makers.items():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                make(Path(folder) / "model")
+            except ValueError as error:
+                print(f"left out: {name}: {error}", file=sys.stderr)
+                continue
+            candidates.append(ctranslate2_candidate(systems, name, precision, function, Path(folder) / "model"))
+    return candidates
 
 
 def all_candidates(systems: Systems, archs: Sequence[str], precisions: Sequence[str]) -> List[Candidate]:
@@ -131,7 +213,8 @@ def measure(
         hypotheses, of = found[candidate.name], reference.setdefault(candidate.function, candidate.name)
         row = {"sentences": sentences, "candidate": candidate.name, **columns}
         row["tokens/s"] = round(sum(len(tokens) for tokens, _ in hypotheses) / columns["seconds"], 1)
-        row["share of peak"] = f"{total / columns['seconds'] / rates[candidate.precision] / 1e12:.1%}"
+        rate = rates.get(candidate.precision)  # none is measured of int8
+        row["share of peak"] = f"{total / columns['seconds'] / rate / 1e12:.1%}" if rate else "-"
         rows.append({**row, **agreement(hypotheses, found[of], "" if of == candidate.name else of)})
     return rows
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Stack, Steps
-from .relative import check_distance, distance_rows
+from .relative import check_distance, distance_rows, products_with_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
@@ -75,9 +75,9 @@ class DisentangledEncoding(PositionEncoding):
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         row, heads = context["row"], (self.stack.num_heads, -1)
-        relative_k = layer.k_proj(context["relative_keys"]).unflatten(-1, heads).transpose(0, 1)  # (R, C) -> (H, R, D)
-        relative_q = layer.q_proj(context["relative_queries"]).unflatten(-1, heads).transpose(0, 1)
-        content_to_position = (q @ relative_k.transpose(-2, -1)).gather(-1, row.expand(*q.shape[:3], -1))
+        relative_q = layer.q_proj(context["relative_queries"]).unflatten(-1, heads).transpose(0, 1)  # (H, R, D)
+        products = products_with_rows(q, context["relative_keys"], layer.k_proj)  # (B, H, T, R)
+        content_to_position = products.gather(-1, row.expand(*q.shape[:3], -1))
         if q.size(2) == 1:  # one row for each key: R = S
             position_to_content = (k * relative_q).sum(-1)[:, :, None]  # (B, H, 1, S)
         else:
@@ -93,8 +93,10 @@ class ContentProjections(nn.Module):
         super().__init__()
         self._attention = [attention]
 
-    def k_proj(self, x: Tensor) -> Tensor:
-        return self._attention[0].k_proj(x)
+    @property
+    def k_proj(self) -> nn.Linear:
+        return self._attention[0].k_proj
 
-    def q_proj(self, x: Tensor) -> Tensor:
-        return self._attention[0].q_proj(x)
+    @property
+    def q_proj(self) -> nn.Linear:
+        return self._attention[0].q_proj

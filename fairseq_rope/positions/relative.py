@@ -4,7 +4,7 @@ import math
 from typing import Tuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .base import Steps
 
@@ -32,6 +32,31 @@ def distance_rows(query: Steps, key: Steps) -> Tuple[Tensor, Tensor]:
     lowest = distance[0, -1, 0]
     rows = lowest + torch.arange(sum(distance.shape[1:]) - 1, device=distance.device)
     return rows, (distance - lowest)[:, None]
+
+
+def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor:
+    """``q_i . (W r)`` for each query and row: ``(B, H, T, R)``.
+
+    In a step of decoding the sentences are the rows of one product per head; and by associativity few queries are
+    projected, ``(q W) r``, instead of many rows.
+
+    Args:
+        q: ``(B, H, T, D)``
+        rows: ``(R, C)``
+        projection: ``W``, from C to H x D channels, and perhaps its bias.
+    """
+    heads = (q.size(1), -1)
+    sentences, (count, channels) = q.size(0), rows.shape
+    if q.size(2) > 1:
+        return q @ projection(rows).unflatten(-1, heads).permute(1, 2, 0)  # (R, C) -> (H, D, R)
+    q = q[:, :, 0].transpose(0, 1)  # (H, B, D)
+    if sentences * (channels + heads[0] * count) >= count * channels:
+        products = q @ projection(rows).unflatten(-1, heads).permute(1, 2, 0)
+    else:
+        products = (q @ projection.weight.unflatten(0, heads)) @ rows.t()  # (H, B, C), (H, B, R)
+        if projection.bias is not None:
+            products = products + q @ projection.bias.unflatten(0, heads)[..., None]
+    return products.transpose(0, 1)[:, :, None]
 
 
 def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance: int) -> Tensor:

@@ -1,12 +1,12 @@
 """Transformer-XL's relative positions (Dai et al., ACL 2019, section 3.3, arXiv 1901.02860; RoFormer eq. 34)."""
 
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 import torch
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Stack, Steps
-from .relative import distance_rows
+from .relative import distance_rows, products_with_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
@@ -41,9 +41,11 @@ class TransformerXLEncoding(PositionEncoding):
         sinusoids = torch.cat([angles.sin(), angles.cos()], dim=-1).type_as(self.u)
         return {"sinusoids": sinusoids, "row": row, "u": self.u, "v": self.v}
 
+    def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
+        """``q + u``, so that the content term ``q k^T`` is (a) and (c)."""
+        return q + context["u"][:, None], k
+
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
-        relative = layer(context["sinusoids"]).unflatten(-1, context["u"].shape)  # (R, C) -> (R, H, D)
-        products = (q + context["v"][:, None]) @ relative.permute(1, 2, 0)  # (B, H, T, R), terms (b) and (d)
-        by_position = products.gather(-1, context["row"].expand(*q.shape[:3], -1))
-        by_content = context["u"][:, None] @ k.transpose(-2, -1)  # (B, H, 1, S), term (c)
-        return (by_position + by_content) * self.logit_scale(q.size(-1))
+        q = (q + (context["v"] - context["u"])[:, None]) * self.logit_scale(q.size(-1))
+        products = products_with_rows(q, context["sinusoids"], layer)  # (B, H, T, R), terms (b) and (d)
+        return products.gather(-1, context["row"].expand(*q.shape[:3], -1))

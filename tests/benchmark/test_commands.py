@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tempfile
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from fairseq_rope import RoFormerModel
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.benchmark import machine, rope
 from fairseq_rope.benchmark.__main__ import build_parser, main
+from fairseq_rope.benchmark.decode import OWN_CONVERTER
 from fairseq_rope.benchmark.train import CRITERION, OPTIMIZER, Candidate, build_trainer
 from tests.commands import ENVIRONMENT, ROOT, one_line, run
 
@@ -132,6 +134,27 @@ def test_decode_compares_with_fairseq_and_all_outputs_have_the_length():
     generator = next(c.cell_contents for c in candidate.translate.__closure__ if hasattr(c.cell_contents, "beam_size"))
     assert type(generator) is SequenceGenerator and generator.beam_size == 4 and generator.len_penalty == 0.6
     assert [len(tokens) for tokens, _ in candidate.translate(make_batch(systems.words, sentences=3))] == [5, 5, 5]
+
+
+def test_decode_measures_ctranslate2_and_its_own_converter(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("ctranslate2")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "out").mkdir()
+    archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny", "tupe_r_tiny", "--sentences", "3"]
+    result = measured(tmp_path / "out", capsys, *DECODE, "--precisions", "fp32", *archs, *FLAGS)
+    assert not list((tmp_path / "temporary").iterdir())
+    rows = {row["candidate"]: row for row in result["rows"]}
+    own, sinusoidal, sinusoidal_8, *roformer = (row for name, row in rows.items() if "CTranslate2" in name)
+    assert own["candidate"] == OWN_CONVERTER and own["same hypotheses"] == "-"
+    assert sinusoidal["same hypotheses"] == f"3 of 3 as {OWN_CONVERTER}"
+    assert float(sinusoidal["scores differ by"]) < 1e-5
+    assert [row["candidate"] for row in roformer] == [f"roformer_tiny, CTranslate2{name}" for name in ("", ", int8")]
+    for row in (own, sinusoidal, roformer[0]):
+        assert row["share of peak"].endswith("%")
+        assert row["tokens/s"] == pytest.approx(3 * 5 / row["seconds"], rel=1e-3)  # outputs of equal length
+    assert sinusoidal_8["share of peak"] == roformer[1]["share of peak"] == "-"
+    assert float(roformer[1]["scores differ by"]) > 1e-6  # it is another precision
 
 
 def test_rope_compares_with_a_copy(tmp_path, capsys, monkeypatch):

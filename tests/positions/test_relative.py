@@ -8,7 +8,7 @@ from torch.utils._pytree import tree_leaves
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.positions import POSITIONS
 from fairseq_rope.positions.alibi import slopes
-from fairseq_rope.positions.relative import distance_rows, distances, t5_buckets
+from fairseq_rope.positions.relative import distance_rows, distances, products_with_rows, t5_buckets
 from tests.helpers import build_with, decoder_input, randomised, sentences, stack, steps
 
 
@@ -42,6 +42,16 @@ def test_shaws_attention_makes_no_tensor_of_queries_times_keys_times_channels(pe
     batch, length = 3, 70
     pairs = batch * 4 * length * length
     assert largest_tensor(attention, length, batch, causal=False) <= pairs  # not even T x S x D, which is less
+
+
+@pytest.mark.parametrize("batch", [1, 50])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_step_of_decoding_has_the_products_of_many_queries(batch, bias):
+    """One sentence and many take two ways."""
+    q, rows, projection = torch.randn(batch, 4, 3, 8), torch.randn(20, 32), torch.nn.Linear(32, 32, bias=bias)
+    expected = products_with_rows(q, rows, projection)
+    steps = torch.cat([products_with_rows(step, rows, projection) for step in q.split(1, dim=2)], dim=2)
+    torch.testing.assert_close(steps, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_shaw_without_values_takes_the_fast_kernel():
