@@ -231,9 +231,9 @@ def _kernel(q: Tensor, k: Tensor, v: Tensor, attn_mask: Optional[Tensor], **kwar
     if q.device.type != "cpu" or q.dtype == torch.float or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, **kwargs)
     with torch.autocast("cpu", enabled=False):
-        wide = (x.float() for x in (q, k, v))
         mask = None if attn_mask is None else attn_mask.float()
-        return F.scaled_dot_product_attention(*wide, attn_mask=mask, **kwargs).type_as(v)
+        out = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), attn_mask=mask, **kwargs)
+        return out.type_as(v)
 
 
 class EncoderAttention(MultiheadAttention):

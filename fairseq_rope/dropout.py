@@ -26,7 +26,7 @@ class CpuDropout(FairseqDropout):
 
 class _Dropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, level: int) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, level: int) -> Tensor:
         bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         keep = bits.view(torch.int16)[: x.numel()].view(x.shape) >= level - LEVELS // 2
         ctx.save_for_backward(keep)
@@ -34,7 +34,7 @@ class _Dropout(torch.autograd.Function):
         return torch.where(keep, x, 0).mul_(ctx.scale)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None]:
         return torch.where(ctx.saved_tensors[0], grad, 0) * ctx.scale, None
 
 

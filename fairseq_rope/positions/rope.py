@@ -120,13 +120,13 @@ class _Rotation(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rotation: Tensor, interleaved: bool) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, rotation: Tensor, interleaved: bool) -> Tensor:
         ctx.save_for_backward(rotation)
         ctx.interleaved = interleaved
         return (_rotate_neighbours if interleaved else _rotate_halves)(x, rotation)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:
         (rotation,) = ctx.saved_tensors
         return _Rotation.apply(grad, rotation.conj().resolve_conj(), ctx.interleaved), None, None
 
