@@ -34,7 +34,7 @@ class FusedAdam(torch.optim.AdamW):
         return {**state_dict, "state": states}
 
     @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         epsilons = [group["eps"] for group in self.param_groups]
         for group in self.param_groups:
             steps = (self.state[p]["step"] for p in group["params"] if self.state.get(p))
