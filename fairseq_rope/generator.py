@@ -156,7 +156,7 @@ class _Beams:
         return scores, tokens
 
     def _rows(self, beams: Tensor) -> Tensor:
-        """Which row each of ``beams`` ``(B, ...)`` is; until the first step is over, all are the sentence's only one."""
+        """Which row each of ``beams`` ``(B, ...)`` is; in the first step, the sentence's only one."""
         per_sentence = len(self.tokens) // len(self.sentence)
         first = torch.arange(len(self.sentence), device=self.device)[:, None] * per_sentence
         return first + beams
