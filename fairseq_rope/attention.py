@@ -276,5 +276,6 @@ class EncoderAttention(MultiheadAttention):
         padding = cache.get("prev_key_padding_mask")
         if padding is not None:
             logits = logits.masked_fill(padding[:, None, None].bool(), float("-inf"))
-        out = _product(logits.softmax(dim=-1).type_as(v), v)  # (B, H, beams, D)
+        weights = self.dropout_module(logits.softmax(dim=-1).type_as(v))  # in decoding only with --retain-dropout
+        out = _product(weights, v)  # (B, H, beams, D)
         return self.out_proj(out.transpose(1, 2).reshape(query.shape)), None

@@ -33,7 +33,8 @@ class KeyValueCache:
             new = torch.stack([k, v])
             if self.buffer is not None:
                 past = self.buffer[:, :, :, :old]
-                new = torch.cat([past if self.order is None else past.index_select(1, self.order), new], dim=3)
+                past = past[:, :batch] if self.order is None else past.index_select(1, self.order)
+                new = torch.cat([past, new], dim=3)
             self.buffer, self.spare, self.order = new, None, None
         else:
             if self.buffer is None or self.order is not None or self.buffer.size(3) < length:

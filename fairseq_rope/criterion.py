@@ -1,5 +1,6 @@
 """fairseq's label-smoothed cross entropy, without the logits and log-probabilities of a whole batch in memory."""
 
+import inspect
 from typing import Any, Dict, Optional, Tuple
 
 import torch
@@ -8,11 +9,18 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
 )
+from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 CHUNK = {"cpu": 2**25, "cuda": 2**28}
 """Bytes of logits held at once, by type of device."""
+
+FP16_SCALE = 16.0
+"""Of gradients between forward and backward pass in fp16, where the share ``e`` of the smoothing is a subnormal number.
+
+The loss scale, which is there against that, is known in the backward pass only.
+"""
 
 
 def linear_label_smoothed_nll_loss(
@@ -41,6 +49,8 @@ def linear_label_smoothed_nll_loss(
     if ignore_index is not None and device == "cpu":  # elsewhere the number of tokens would have to be waited for
         kept = target.ne(ignore_index)
         features, target, ignore_index = features[kept], target[kept], None
+    if not torch.is_grad_enabled():  # else the gradient of a weight that requires one would be computed all the same
+        features, weight = features.detach(), weight.detach()
     with torch.autocast(device, enabled=False):
         loss, nll_loss = _LinearLoss.apply(features, weight, target, epsilon, ignore_index)
     return loss, nll_loss
@@ -48,7 +58,7 @@ def linear_label_smoothed_nll_loss(
 
 class _LinearLoss(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, features: Tensor, weight: Tensor, target: Tensor, epsilon: float, ignore_index: Optional[int]
     ) -> Tuple[Tensor, Tensor]:
         (tokens, types), dtype = (features.size(0), weight.size(0)), features.dtype
@@ -59,7 +69,8 @@ class _LinearLoss(torch.autograd.Function):
         needs_features, needs_weight = ctx.needs_input_grad[:2]
         grad_features = torch.empty_like(features) if needs_features else None
         grad_weight = weight.new_zeros(weight.shape, dtype=precise) if needs_weight else None
-        loss, nll_loss = features.new_zeros(2, dtype=precise).unbind()
+        loss, nll_loss = (features.new_zeros((), dtype=precise) for _ in range(2))
+        scale = FP16_SCALE if dtype == torch.half else 1.0
 
         limit = CHUNK.get(features.device.type, CHUNK["cuda"])
         chunks = max(1, -(-tokens * types * features.element_size() // limit))
@@ -88,23 +99,25 @@ class _LinearLoss(torch.autograd.Function):
             p.sub_(smooth).scatter_add_(-1, labels, p.new_full((1, 1), -certain).expand_as(labels))
             if ignore_index is not None:
                 p.masked_fill_(ignored, 0)
-            grad = p if p is z else z.copy_(p)
+            grad = p if p is z else torch.mul(p, scale, out=z)
             if grad_features is not None:
                 torch.mm(grad, matrix, out=grad_features[start : start + rows])
             if grad_weight is not None and share is None:
                 grad_weight.addmm_(grad.t(), x)
             elif grad_weight is not None:
                 grad_weight.add_(torch.mm(grad.t(), x, out=share))
+        ctx.scale = scale
         ctx.grads = grad_features, None if grad_weight is None else grad_weight.to(weight.dtype)
         ctx.mark_non_differentiable(nll_loss)
         return loss, nll_loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> Tuple[Optional[Tensor], ...]:
         grads, ctx.grads = ctx.grads, None  # held no longer, so that autograd need not copy them
         if grads is None:
             raise RuntimeError("the gradients of the fused loss are computed once: call backward() only once")
+        grad_loss = grad_loss / ctx.scale
         is_one = grad_loss.device.type == "cpu" and float(grad_loss) == 1  # spares a pass over the weights
         return (*(grad if grad is None or is_one else grad * grad_loss for grad in grads), None, None, None)
 
@@ -116,23 +129,31 @@ def output_weight(model: nn.Module) -> Optional[Tensor]:
     """
     decoder = getattr(model, "decoder", None)
     projection = getattr(decoder, "output_projection", None)
-    fusable = type(projection) is nn.Linear and projection.bias is None
-    if not fusable or getattr(decoder, "adaptive_softmax", None) is not None:
+    if type(projection) is not nn.Linear or projection.bias is not None:
+        return None
+    if getattr(decoder, "adaptive_softmax", None) is not None:
         return None
     return projection.weight if projection.weight.dim() == 2 else None
+
+
+def _gives_features(model: Any) -> bool:
+    while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
+        model = model.module
+    takes = "features_only" in inspect.signature(type(model).forward).parameters
+    return takes or isinstance(model, FairseqLanguageModel)  # which hands what it does not know to its decoder
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
 class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     """``label_smoothed_cross_entropy`` with the same options, logs, loss and gradients, in less time and memory.
 
-    It serves any of fairseq's transformers. What it cannot fuse (an adaptive softmax, another output layer, losses of
-    single tokens, ``--report-accuracy``) goes fairseq's own way.
+    It serves any of fairseq's transformers. What it cannot fuse (an adaptive softmax, another output layer, a model
+    without ``features_only``, losses of single tokens, ``--report-accuracy``) goes fairseq's own way.
     """
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Any]:
         weight = output_weight(model)
-        if weight is None or not reduce or self.report_accuracy:
+        if weight is None or not reduce or self.report_accuracy or not _gives_features(model):
             return super().forward(model, sample, reduce)
         features = model(**sample["net_input"], features_only=True)[0]  # (B, T, C)
         skip = self.ignore_prefix_size

@@ -74,8 +74,9 @@ class _Beams:
 
         self.encoder_out = self.model.encoder.forward_torchscript(net_input)
         self.state: Dict[str, Dict[str, Optional[Tensor]]] = {}  # of the decoder
-        self.weight = output_weight(self.model)  # (V, C)
-        assert self.weight is not None
+        weight = output_weight(self.model)
+        assert weight is not None
+        self.weight = weight  # (V, C)
         rows, types = sentences * self.size, self.weight.size(0)
         self.logits = self.weight.new_empty(rows, types)
         half = self.weight.dtype in (torch.float16, torch.bfloat16)
@@ -94,10 +95,12 @@ class _Beams:
         for step in range(self.max_len + 1):  # one more for </s>
             candidates = self._candidates(step)
             is_end = candidates.tokens.eq(self.options.eos) & candidates.scores.isfinite()
-            is_end[:, : self.size] &= ~self.ended
+            is_end[:, : self.size] &= ~self.ended[:, : is_end.size(1)]
             done = self._finish(step, candidates, is_end)
             if len(done) == len(self.sentence):
                 break
+            if step == self.max_len:
+                raise RuntimeError("no translation ends at the maximum length: are the model's outputs NaN?")
             self._go_on(step, candidates, is_end, done)
         for hypotheses in self.finished:
             hypotheses.sort(key=lambda hypothesis: -float(hypothesis["score"]))
@@ -113,7 +116,7 @@ class _Beams:
         return _Candidates(scores, beams, tokens.view(sentences, -1).gather(1, place))
 
     def _best_continuations(self, step: int, count: int) -> Tuple[Tensor, Tensor]:
-        """Log-probabilities and tokens of at least ``count`` (fewer if the vocabulary ends) for each row: ``(rows, W)``.
+        """Log-probabilities and tokens of at least ``count`` (or of all there are) for each row: ``(rows, W)``.
 
         Tokens that may not follow are left out, or among them with -inf.
         """
@@ -149,10 +152,11 @@ class _Beams:
         elif extra:
             best = torch.cat([best, extra_logits - options.unk_penalty], dim=1)
             tokens = torch.cat([tokens, tokens.new_full((len(tokens), 1), options.unk)], dim=1)
-        return best - log_sum, tokens
+        scores = (best - log_sum).nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        return scores, tokens
 
     def _rows(self, beams: Tensor) -> Tensor:
-        """Which row each of ``beams`` ``(B, ...)`` is; before the first step is over all are the sentence's only one."""
+        """Which row each of ``beams`` ``(B, ...)`` is; in the first step, the sentence's only one."""
         per_sentence = len(self.tokens) // len(self.sentence)
         first = torch.arange(len(self.sentence), device=self.device)[:, None] * per_sentence
         return first + beams

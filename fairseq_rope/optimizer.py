@@ -22,8 +22,19 @@ class FusedAdam(torch.optim.AdamW):
     def __init__(self, params: Any, **kwargs: Any) -> None:
         super().__init__(params, fused=True, **kwargs)
 
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        for group in state["param_groups"]:
+            group["fused"] = True  # not in a state of fairseq's
+        super().__setstate__(state)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """With whole numbers of steps, as fairseq's Adam needs them: in fp32 tensors its bias correction is inexact."""
+        state_dict = super().state_dict()
+        states = {key: {**state, "step": int(state["step"])} for key, state in state_dict["state"].items()}
+        return {**state_dict, "state": states}
+
     @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         epsilons = [group["eps"] for group in self.param_groups]
         for group in self.param_groups:
             steps = (self.state[p]["step"] for p in group["params"] if self.state.get(p))
@@ -42,4 +53,6 @@ class FairseqFusedAdam(FairseqAdam):
 
     def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
         FairseqOptimizer.__init__(self, cfg)
+        if getattr(cfg, "fp16_adam_stats", False):
+            raise ValueError("--fp16-adam-stats is not supported by fused_adam: leave it unset, or choose adam")
         self._optimizer = FusedAdam(params, **self.optimizer_config)

@@ -2,6 +2,7 @@
 
 import argparse
 
+import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import build_model
@@ -12,6 +13,15 @@ from fairseq_rope.positions import POSITIONS, Stack, Steps
 PAD, EOS, FIRST = 1, 2, 4
 VOCABULARY = 40
 ENCODINGS = sorted(POSITIONS)
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
+    ),
+]
+"""For ``pytest.mark.parametrize``."""
 
 FP32 = dict(rtol=1e-4, atol=1e-5)
 """Two fp32 computations of one quantity in a different order, through a few layers."""

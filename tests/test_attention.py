@@ -6,7 +6,7 @@ from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.positions import POSITIONS, PositionEncoding
-from tests.helpers import FP32, stack, steps
+from tests.helpers import DEVICES, FP32, stack, steps
 
 T, B, C, H = 7, 3, 32, 4
 
@@ -120,6 +120,29 @@ def test_queries_that_see_only_padding_stay_finite(encoding, need_weights):
             context=context,
         )
         assert out.isfinite().all(), dtype
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 127, 128, 129, 192])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_weights(dtype, length, device):
+    """Kernels for GPUs work in blocks of 64 or 128 keys."""
+    layer = attention(DistanceEncoding).to(device, dtype)
+    places = steps(torch.arange(length, device=device))
+    padding = torch.zeros(2, length, dtype=torch.bool, device=device)
+    padding[1, length // 2 :] = length > 1
+    x = torch.randn(length, 2, C, generator=torch.Generator().manual_seed(length)).to(device, dtype)
+    results = []
+    for need_weights in (False, True):
+        query = x.clone().requires_grad_()
+        with layer.at(layer.encoding.prepare(places, places), causal=True):
+            out, _ = layer(query, key_padding_mask=padding, need_weights=need_weights)
+        (gradient,) = torch.autograd.grad(out.square().sum(), query)
+        assert out.isfinite().all() and gradient.isfinite().all()
+        results.append((out, gradient))
+    for fast, explicit in zip(*results):
+        error = (fast - explicit).float().norm() / explicit.float().norm()
+        assert error < (1e-5 if dtype == torch.float32 else 2e-2)  # bfloat16 has eight bits
 
 
 def test_dropout_is_applied_in_training_only():

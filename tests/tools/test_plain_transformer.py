@@ -31,6 +31,7 @@ STOCK = {
     "layer drop": dict(encoder_layerdrop=0.1, decoder_layerdrop=0.1, adaptive_softmax_cutoff="10,20"),
 }
 
+
 def checkpoint(arch, **options):
     """As fairseq-train writes it, of a small model; the positions are large enough to be felt, unused rows too."""
     args = argparse.Namespace(arch=arch, _name=arch, max_source_positions=64, max_target_positions=64)
