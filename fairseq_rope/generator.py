@@ -111,7 +111,9 @@ class _Beams:
         if step:
             log_probs = log_probs + self.scores[:, step - 1, None]
         width, sentences = log_probs.size(1), len(self.sentence)
-        scores, place = log_probs.view(sentences, -1).topk(min(2 * self.size, log_probs.numel() // sentences))
+        continuations = len(log_probs) // sentences * self.weight.size(0) - 1  # fairseq takes no more: never pad
+        count = min(2 * self.size, log_probs.numel() // sentences, continuations)
+        scores, place = log_probs.view(sentences, -1).topk(count)
         beams = torch.div(place, width, rounding_mode="trunc")
         return _Candidates(scores, beams, tokens.view(sentences, -1).gather(1, place))
 

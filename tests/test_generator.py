@@ -191,10 +191,11 @@ def tiny_vocabulary(types):
 
 @pytest.mark.parametrize("types", [5, 6, 9])
 @pytest.mark.parametrize("beam", [1, 2, 4, 8, 50])
-@pytest.mark.parametrize("options", [{}, {"unk_penalty": 0.7}, {"min_len": 3}], ids=["plain", "unk", "min"])
+@pytest.mark.parametrize("options", [{}, {"unk_penalty": 0.7}, {"min_len": 3}, {"min_len": 0}])
 def test_beams_larger_than_the_vocabulary_equal_fairseqs(types, beam, options):
     words = tiny_vocabulary(types)
-    model = lively(words=words)
+    # with positions in the values: else </s></s> is exactly as probable for each word as </s>
+    model = lively("transformer_learned_tiny", words=words)
     actual, expected = both(model, batch((4, 2, 5), types=types), words, beam_size=beam, max_len_b=6, **options)
     assert_same(actual, expected)
 
@@ -341,6 +342,18 @@ def test_a_model_that_gives_nan_is_refused_as_by_fairseq():
         FastSequenceGenerator([model], task().target_dictionary, max_len_b=5).generate([model], batch())
     with pytest.raises(AssertionError):
         SequenceGenerator([model], task().target_dictionary, max_len_b=5).generate([model], batch())
+
+
+@pytest.mark.parametrize("beam", [2, 4])
+def test_hypotheses_that_turn_nan_are_left_as_by_fairseq(beam):
+    """Behind one word that has no embedding."""
+    model = lively()
+    common, _ = both(model, batch(), beam_size=beam, max_len_b=10)
+    word = int(common[0][-1]["tokens"][0])
+    with torch.no_grad():
+        model.decoder.embed_tokens.weight[word] = float("nan")
+    actual, expected = both(model, batch(), beam_size=beam, max_len_b=10)
+    assert_same(actual, expected)
 
 
 def test_tokens_without_probability_are_never_chosen():
