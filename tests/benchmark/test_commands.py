@@ -74,7 +74,7 @@ def test_train_runs_in_half_precision(tmp_path, capsys, precision):
     [("fp32", "float32", "float32"), ("bf16", "bfloat16", "bfloat16"), ("autocast", "float32", "bfloat16")],
 )
 def test_precisions_are_what_they_say(precision, parameters, logits):
-    candidate = Candidate.parse(f"fairseq_transformer_tiny@{precision}", CRITERION, OPTIMIZER, "fp32")
+    candidate = Candidate.parse(f"stock@{precision}", CRITERION, OPTIMIZER, "fp32")  # its criterion has logits
     trainer = build_trainer(candidate, 100, FLAGS[1:], CPU)
     seen = []
     trainer.model.decoder.output_projection.register_forward_hook(lambda *args: seen.append(args[2].dtype))
