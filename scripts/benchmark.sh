@@ -31,6 +31,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 case ${1:-} in
   --help | -h) show_help ;;
   train | decode | rope | attention | prepare) ;;
+  -*) usage_error "unknown option '$1'" ;;
   '') usage_error "train, decode, rope, attention or prepare is needed" ;;
   *) usage_error "nothing to measure '$1': train, decode, rope, attention or prepare" ;;
 esac

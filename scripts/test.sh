@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All checks of the project: installs it, then ruff, mypy, shellcheck (where installed) and pytest. Up to 25 minutes
-# on two cores the first time, 20 afterwards.
+# All checks of the project: installs it, then ruff, mypy, shellcheck (where installed) and pytest. Up to 45 minutes
+# on two cores the first time, 40 afterwards.
 #
 # Usage: scripts/test.sh [pytest options]
 #
@@ -23,5 +23,5 @@ if command -v shellcheck >/dev/null 2>&1; then
 else
   say "shellcheck is not installed: the scripts are not checked (apt-get install shellcheck)"
 fi
-say "pytest, up to 20 minutes"
+say "pytest, up to 40 minutes"
 exec python -m pytest "$@"
