@@ -293,9 +293,18 @@ def test_training_goes_on_where_it_was(data, plain, tmp_path):
     """With the optimizer's state: fairseq's own model and the converted one make the same next steps."""
     last = plain[0] / "checkpoints/checkpoint_last.pt"
     run(*TOOL, last, "--to", "plugin", "--out", tmp_path / "last.pt")
-    common = [*SMALL, "--share-all-embeddings", "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--dropout", 0]
+    common = [
+        *SMALL,
+        "--share-all-embeddings",
+        "--optimizer",
+        "fused_adam",
+        "--adam-betas",
+        "(0.9, 0.98)",
+        "--dropout",
+        0,
+    ]
     common += ["--lr", 0.005, "--lr-scheduler", "inverse_sqrt", "--warmup-updates", 10, "--max-tokens", 600]
-    common += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1, "--max-update", 64]
+    common += ["--criterion", "fused_label_smoothed_cross_entropy", "--label-smoothing", 0.1, "--max-update", 64]
     common += ["--no-epoch-checkpoints", "--disable-validation"]
     trained = []
     for arch, path in (("fairseq_transformer_tiny", last), ("transformer_sinusoidal_tiny", tmp_path / "last.pt")):
