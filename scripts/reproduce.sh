@@ -45,7 +45,7 @@ while (($#)); do
 done
 [[ ${NODES:-1} == 1 ]] ||
   die "NODES=$NODES: several machines train with scripts/train.sh, one run at a time; unset it to prepare, score and report here"
-DOWNLOAD=no SAME_DATA_AS='' AVERAGE_LAST=5
+DOWNLOAD=no SAME_DATA_AS='' AVERAGE_LAST=5 JOIN_TEST=()
 load_recipe "$recipe"
 : "${out:=$ROOT/runs/${SAME_DATA_AS:-$recipe}}"
 runs=$out
@@ -70,6 +70,14 @@ tests=() subsets=()
 for i in "${!TESTS[@]}"; do
   tests+=(--test "$raw/${TESTS[i]}")
   subsets+=("test${i#0}=${TESTS[i]}")
+done
+for count in ${JOIN_TEST[@]+"${JOIN_TEST[@]}"}; do # of the first test set, so that the same text comes in longer sentences
+  joined=${TESTS[0]}_x$count
+  mkdir -p "$out/joined"
+  python "$TOOLS/corpus.py" join "$raw/${TESTS[0]}" "$out/joined/$joined" --source en --target de \
+    --sentences "$count" >/dev/null || exit 1
+  subsets+=("test${#subsets[@]}=$joined")
+  tests+=(--test "$out/joined/$joined")
 done
 "$ROOT/scripts/prepare.sh" --train "$raw/$TRAIN" --valid "$raw/$VALID" "${tests[@]}" --out "$out/data" "${PREPARE_FLAGS[@]}"
 

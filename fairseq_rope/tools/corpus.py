@@ -1,9 +1,10 @@
-"""Parallel text: checked copies, and the cleaning of training sets. It needs no fairseq.
+"""Parallel text: checked copies, the cleaning of training sets, and sentences joined to longer ones. It needs no fairseq.
 
 ::
 
     corpus.py copy PREFIX OUT --source en --target de      PREFIX.en[.gz] -> OUT.en, PREFIX.de[.gz] -> OUT.de
     corpus.py clean PREFIX OUT --source en --target de --min-length 1 --max-length 250 --ratio 1.5
+    corpus.py join PREFIX OUT --source en --target de --sentences 2
 """
 
 import argparse
@@ -131,6 +132,38 @@ def clean(
     return counts
 
 
+def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> Dict[str, int]:
+    """Makes one pair of each ``sentences`` consecutive ones: a test set of the same text, of longer sentences.
+
+    Pairs at the end that are too few for another one are left out.
+
+    Returns:
+        The pairs read, written and left out.
+
+    Raises:
+        CorpusError: as :func:`pairs`; fewer pairs than ``sentences``, or ``sentences`` below 1.
+    """
+    if sentences < 1:
+        raise CorpusError(f"--sentences is {sentences}: at least 1 is needed to make a pair of")
+    counts = {"pairs": 0, "joined": 0, "left_out": 0}
+
+    def joined() -> Iterator[Tuple[str, str]]:
+        group: List[Tuple[str, str]] = []
+        for pair in pairs(prefix, langs):
+            counts["pairs"] += 1
+            group.append(pair)
+            if len(group) == sentences:
+                counts["joined"] += 1
+                yield " ".join(source for source, _ in group), " ".join(target for _, target in group)
+                group = []
+        counts["left_out"] = len(group)
+        if not counts["joined"]:
+            raise CorpusError(f"{prefix} has {counts['pairs']} pairs: too few to join {sentences}")
+
+    _write(out, langs, joined())
+    return counts
+
+
 def _write(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str, str]]) -> int:
     """Writes both sides beside their targets and renames them together; returns the number of pairs."""
     targets = [f"{out}.{lang}" for lang in langs]
@@ -157,7 +190,7 @@ def _write(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("copy", "clean"))
+    parser.add_argument("what", choices=("copy", "clean", "join"))
     parser.add_argument("prefix", help="path of the input without its language suffix")
     parser.add_argument("out", help="path of the output without its language suffix")
     parser.add_argument("--source", required=True, help="source language, the suffix of one side")
@@ -165,11 +198,14 @@ def main() -> None:
     parser.add_argument("--min-length", type=int, default=1, help="tokens (default: 1)")
     parser.add_argument("--max-length", type=int, default=250, help="tokens (default: 250)")
     parser.add_argument("--ratio", type=float, default=1.5, help="longer side / shorter side (default: 1.5)")
+    parser.add_argument("--sentences", type=int, default=2, help="joined to one (default: 2)")
     args = parser.parse_args()
     langs = (args.source, args.target)
     try:
         if args.what == "copy":
             counts = copy(args.prefix, args.out, langs)
+        elif args.what == "join":
+            counts = join(args.prefix, args.out, langs, args.sentences)
         else:
             counts = clean(args.prefix, args.out, langs, args.min_length, args.max_length, args.ratio)
     except CorpusError as error:
