@@ -1,10 +1,11 @@
 """``python -m fairseq_rope``: the folder for ``--user-dir``, the encodings, and the architectures with their sizes."""
 
 import argparse
+import fnmatch
 import sys
 import warnings
 from pathlib import Path
-from typing import List, Tuple
+from typing import List, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -26,6 +27,21 @@ def count_parameters(arch: str, vocabulary: int) -> int:
     with torch.device("meta"):  # shapes without memory
         model = build_model(argparse.Namespace(arch=arch, share_all_embeddings=True), task)
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def matching(names: Sequence[str]) -> List[str]:
+    """The architectures of these names, each once; a pattern stands for those of this package that it matches.
+
+    Raises:
+        ValueError: a name or a pattern of none.
+    """
+    found: List[str] = []
+    for name in names:
+        known = [name] if name in ARCH_MODEL_REGISTRY else fnmatch.filter(ARCHITECTURES, name)
+        if not known:
+            raise ValueError(f"unknown architecture '{name}': `python -m fairseq_rope` lists them")
+        found += [arch for arch in known if arch not in found]
+    return found
 
 
 def table(vocabulary: int) -> str:
@@ -58,7 +74,9 @@ def main() -> None:
         "--vocabulary", type=int, default=VOCABULARY, help=f"types to count for (default: {VOCABULARY})"
     )
     parser.add_argument("--options", action="store_true", help="list the flags of each encoding, for fairseq-train")
-    parser.add_argument("--check-arch", metavar="ARCH", help="only say whether this architecture exists")
+    parser.add_argument(
+        "--check-arch", metavar="ARCH", nargs="+", help="only print these architectures; '*_base' stands for all such"
+    )
     parser.add_argument(
         "--check-checkpoint",
         metavar="FILE",
@@ -74,8 +92,10 @@ def main() -> None:
             sys.exit(f"error: {error}")
         return
     if args.check_arch:
-        if args.check_arch not in ARCH_MODEL_REGISTRY:
-            sys.exit(f"error: unknown architecture '{args.check_arch}': `python -m fairseq_rope` lists them")
+        try:
+            print(" ".join(matching(args.check_arch)))
+        except ValueError as error:
+            sys.exit(f"error: {error}")
         return
     if args.options:
         print(options())

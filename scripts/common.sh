@@ -63,11 +63,12 @@ logged() {
   shift
   "$@" >"$log" 2>&1 || log_failure "$log" "$1"
 }
-log_failure() {
-  local reason
-  reason=$(tail -n 400 "$1" | sed 's/^\[rank[0-9]*\]: //' | grep -v ChildFailedError |
+log_failure() { die "$2 failed: $(last_error "$1") (log: $1)"; }
+last_error() { # LOG: the last line of it that says why
+  local reason=''
+  [[ ! -f $1 ]] || reason=$(tail -n 400 "$1" | sed 's/^\[rank[0-9]*\]: //' | grep -v ChildFailedError |
     grep -E '^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |^[a-zA-Z_.]+Error:|No module named' | tail -n 1 | cut -c 1-300) || true
-  die "$2 failed: ${reason:-no reason given} (log: $1)"
+  echo "${reason:-no reason given}"
 }
 
 # load_recipe NAME: the variables of scripts/recipes/NAME.sh; nothing when NAME is empty.

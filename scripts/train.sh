@@ -14,6 +14,7 @@
 #                      it and printed (default: the recipe's, else none: --max-tokens 4096 on each device)
 #   --device-tokens N  limit of --max-tokens then, for the memory of a device (default: 4096; more is faster)
 #   --processes N      on this machine (default: one for each GPU, else 1); several CPU processes work over gloo
+#   --print-settings   print what tells this run from others (the content of RUN/settings), and do nothing else
 # When fairseq-train crashes it is started again, if there is a new checkpoint since the last start. Killed, this script
 # continues from the last checkpoint when called again, also with another number of devices; with other settings it
 # starts anew, and moves the old run to RUN.old-TIME. Flags behind -- win over the recipe's.
@@ -28,7 +29,7 @@ set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-data='' arch='' out='' recipe='' seed=1 max_update='' save_every='' target_tokens='' device_tokens=4096 processes=''
+data='' arch='' out='' recipe='' seed=1 max_update='' save_every='' target_tokens='' device_tokens=4096 processes='' print_settings=no
 command_line="scripts/train.sh$(printf ' %q' "$@")"
 while (($#)); do
   case $1 in
@@ -39,6 +40,7 @@ while (($#)); do
       printf -v "${name//-/_}" '%s' "$2"
       shift 2
       ;;
+    --print-settings) print_settings=yes; shift ;;
     --) shift; break ;;
     *) usage_error "unknown option '$1'" ;;
   esac
@@ -71,15 +73,6 @@ done
 out=${out%/}
 use_environment fairseq-train
 [[ -f $data/.stamps/binarize ]] || die "$data has no prepared data: run scripts/prepare.sh --out $data first"
-pair=$(find "$data/bin" -name 'train.*.idx' -printf '%f\n' | sort | head -n 1 | cut -d . -f 2) # such as en-de
-python -m fairseq_rope --check-arch "$arch" || exit 1
-
-# bf16 in hardware: from compute capability 8 on
-read -r gpus bf16 <<<"$(python -c 'import torch; print(torch.cuda.device_count(), torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8)')"
-: "${processes:=$((gpus > 0 ? gpus : 1))}"
-((processes > 0)) || usage_error "--processes must be at least 1"
-((gpus == 0 || processes <= gpus)) || usage_error "--processes is $processes, but there are $gpus GPUs"
-
 flags=(
   --arch "$arch" --share-all-embeddings --seed "$seed"
   --optimizer fused_adam --adam-betas '(0.9, 0.98)' --clip-norm 0
@@ -88,6 +81,18 @@ flags=(
 )
 [[ $target_tokens ]] || flags+=(--max-tokens 4096)
 flags+=(${TRAIN_FLAGS[@]+"${TRAIN_FLAGS[@]}"} "$@")
+setting "data $(sha256sum <"$data/.stamps/binarize" | cut -c 1-64)"
+setting "train ${flags[*]} --save-interval-updates $save_every${target_tokens:+ target tokens $target_tokens}"
+[[ $print_settings == no ]] || { printf '%s' "$SETTINGS"; exit; }
+pair=$(find "$data/bin" -name 'train.*.idx' -printf '%f\n' | sort | head -n 1 | cut -d . -f 2) # such as en-de
+python -m fairseq_rope --check-arch "$arch" >/dev/null || exit 1
+
+# bf16 in hardware: from compute capability 8 on
+read -r gpus bf16 <<<"$(python -c 'import torch; print(torch.cuda.device_count(), torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8)')"
+: "${processes:=$((gpus > 0 ? gpus : 1))}"
+((processes > 0)) || usage_error "--processes must be at least 1"
+((gpus == 0 || processes <= gpus)) || usage_error "--processes is $processes, but there are $gpus GPUs"
+
 batch_flags=() # not part of the settings: a run may go on with other devices
 [[ $BF16 == no || $bf16 == False ]] || batch_flags+=(--bf16)
 if [[ $target_tokens ]]; then
@@ -126,8 +131,6 @@ on_and_on() {
   done
 }
 trap 'trap - INT; kill -INT $$' INT # not a crash
-setting "data $(sha256sum <"$data/.stamps/binarize" | cut -c 1-64)"
-setting "train ${flags[*]} --save-interval-updates $save_every${target_tokens:+ target tokens $target_tokens}"
 if ((node_rank > 0)); then # the first machine keeps the run
   say "waiting for the machine with NODE_RANK=0 to begin the run $out"
   until [[ -f $out/settings && $(<"$out/settings") == "${SETTINGS%$'\n'}" ]]; do sleep 2; done

@@ -1,4 +1,4 @@
-"""Parallel text: checked copies, the cleaning of training sets, and sentences joined to longer ones. It needs no fairseq.
+"""Parallel text: checked copies, cleaning of training sets, sentences joined to longer ones. It needs no fairseq.
 
 ::
 

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from fairseq_rope.tools.corpus import CorpusError, clean, copy
+from fairseq_rope.tools.corpus import CorpusError, clean, copy, join
 
 LANGS = ("en", "de")
 
@@ -69,3 +69,19 @@ def test_cleaning_counts_each_rule(tmp_path):
     assert read(out) == ["a b\na b c\n", "x y\nx y\n"]
     with pytest.raises(CorpusError, match="is left after cleaning: relax --max-length"):
         clean(prefix, out, LANGS, min_length=9, max_length=9, ratio=1.5)
+
+
+def test_consecutive_pairs_are_joined_on_both_sides_and_too_few_at_the_end_left_out(tmp_path):
+    prefix, out = write(tmp_path, "a b.\nc\nd\ne\nf\n", "1.\n2 3\n4\n5\n6\n")
+    assert join(prefix, out, LANGS, 2) == {"pairs": 5, "joined": 2, "left_out": 1}
+    assert read(out) == ["a b. c\nd e\n", "1. 2 3\n4 5\n"]
+    assert join(prefix, out, LANGS, 1) == {"pairs": 5, "joined": 5, "left_out": 0}
+    assert read(out) == [(tmp_path / f"in.{lang}").read_text() for lang in LANGS]
+
+
+@pytest.mark.parametrize("sentences,message", [(6, "has 5 pairs: too few to join 6"), (0, "--sentences is 0")])
+def test_joining_too_few_or_none_is_refused_and_leaves_nothing(tmp_path, sentences, message):
+    prefix, out = write(tmp_path, "a\n" * 5, "b\n" * 5)
+    with pytest.raises(CorpusError, match=message):
+        join(prefix, out, LANGS, sentences)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.de", "in.en"]

@@ -1,0 +1,116 @@
+"""A sweep of architectures, variants and seeds: several at a time, killed and continued, never twice."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from .commands import ENVIRONMENT, ROOT, SMALL, one_line, run
+
+UPDATES = ["--max-update", 600, "--save-every", 100]
+SYSTEMS = ["--archs", "transformer_none_tiny roformer_tiny", "--variant", "half roformer_tiny --rope-layout half"]
+FLAGS = ["--", *SMALL, "--max-tokens", "300", "--disable-validation"]
+NAMES = ["transformer_none_tiny", "roformer_tiny", "roformer_tiny-half"]
+
+
+def command(corpus, out, *options):
+    return ["scripts/reproduce.sh", "demo", "--data", corpus, "--out", out, *UPDATES, *SYSTEMS, *options, *FLAGS]
+
+
+def results(folder):
+    return {path.stem[5:]: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+def processes(text):
+    """Command lines of running processes that name `text`."""
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    return [line for line in listed.splitlines() if str(text) in line]
+
+
+@pytest.fixture(scope="module")
+def swept(corpus, tmp_path_factory):
+    """A sweep that was killed while two runs trained, what it left then, and that was called again."""
+    out = tmp_path_factory.mktemp("sweep") / "out"
+    words = [str(word) for word in command(corpus, out, "--jobs", 2)]
+    running = subprocess.Popen(
+        words, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while running.poll() is None and len({path.parts[-4] for path in out.glob("*/seed1/checkpoints/*_100.pt")}) < 2:
+        time.sleep(0.1)
+    os.kill(running.pid, signal.SIGTERM)
+    _, said = running.communicate(timeout=120)
+    left = {"exit": running.returncode, "said": said, "running": processes(out), "results": results(out / "results")}
+    left["report"] = (out / "report/report.md").read_text(encoding="utf-8")
+    again = run(*words)
+    return out, left, again
+
+
+def test_a_killed_sweep_leaves_no_process_and_says_what_was_cut(swept):
+    _, left, _ = swept
+    assert left["exit"] == 143 and left["running"] == []
+    assert "ended by a signal (TERM): call again to go on" in left["said"]
+    assert sorted(left["results"]) == ["roformer_tiny-seed1", "transformer_none_tiny-seed1"]
+    for result in left["results"].values():
+        assert result["unfinished"] == "ended by a signal (TERM)" and result["tests"] == {}
+    assert "Runs that did not finish" in left["report"]
+
+
+def test_it_goes_on_from_the_last_checkpoints(swept):
+    out, _, _ = swept
+    found = results(out / "results")
+    assert sorted(found) == sorted(f"{name}-seed1" for name in NAMES)
+    for result in found.values():
+        assert "unfinished" not in result and result["training"]["updates"] == 600
+        assert sorted(result["tests"]) == ["test", "test_long", "valid"]
+    for name in NAMES[:2]:
+        log = (out / name / "seed1/train.log").read_text(encoding="utf-8")
+        assert "Loaded checkpoint" in log
+    assert "did not finish" not in (out / "report/report.md").read_text(encoding="utf-8")
+
+
+def test_two_run_at_a_time_with_a_part_of_the_cores_each(swept):
+    out, left, again = swept
+    assert left["said"].count(": begins (log: ") == 2
+    for result in results(out / "results").values():
+        assert result["entries"]["jobs"] == "2" and int(result["entries"]["threads"]) <= max(1, os.cpu_count() // 2)
+    assert again.stderr.count(": finished, sacreBLEU test ") == 3
+
+
+def test_a_variant_has_its_flags_and_its_name(swept):
+    out, _, again = swept
+    half, plain = (results(out / "results")[f"{name}-seed1"] for name in ("roformer_tiny-half", "roformer_tiny"))
+    assert half["variant"] == "half" and half["run"]["flags"] == plain["run"]["flags"] + " --rope-layout half"
+    assert "roformer_tiny (half) seed 1 test_long" in again.stdout
+
+
+def test_what_is_finished_is_not_run_again_on_another_machine(swept, corpus, tmp_path):
+    out, _, again = swept
+    shutil.copytree(out / "results", tmp_path / "results")
+    elsewhere = command(corpus, tmp_path / "out", "--results", tmp_path / "results", "--report", tmp_path / "report")
+    done = run(*elsewhere)
+    assert done.stderr.count("finished before") == 3 and not (tmp_path / "out/roformer_tiny").exists()
+    assert (
+        done.stdout.split("\nRecipe ")[1].split("Report: ")[0]
+        == again.stdout.split("\nRecipe ")[1].split("Report: ")[0]
+    )
+    assert (tmp_path / "report/report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        (["--variant", "half"], '--variant is "NAME ARCH FLAGS"'),
+        (["--variant", "half roformer_tiny rope-layout"], '--variant is "NAME ARCH FLAGS"'),
+        (["--variant", "half rofromer_tiny --rope-layout half"], "unknown architecture 'rofromer_tiny'"),
+        (["--jobs", "0"], "--jobs must be at least 1"),
+        (["--jobs", "many"], "--jobs must be a whole number"),
+    ],
+)
+def test_wrong_options_are_named_in_one_line(tmp_path, options, message):
+    out = tmp_path / "out"
+    one_line(run("scripts/reproduce.sh", "demo", "--out", out, *options, fails=True), message)
+    assert not out.exists()
