@@ -83,6 +83,11 @@ def differences(systems: Sequence[System], baseline: System, test: str) -> Tuple
     return made, signature
 
 
+def difference(system: System, other: System, test: str) -> Optional[Difference]:
+    """One system minus another; None if they have no seed in common."""
+    return differences([system], other, test)[0].get(0)
+
+
 def length_table(systems: Sequence[System], test: str) -> Tuple[List[Tuple[str, int]], List[List[float]]]:
     """BLEU by source length, mean over seeds.
 

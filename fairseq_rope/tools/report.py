@@ -21,7 +21,7 @@ if __package__:
     from .published import PUBLISHED
     from .report_section import Section, make_section
     from .result_file import ResultError, read_results
-    from .systems import group
+    from .systems import group, unfinished
 else:  # run by path
     from document import (  # type: ignore[no-redef, import-not-found]
         Block,
@@ -38,7 +38,7 @@ else:  # run by path
     from published import PUBLISHED  # type: ignore[no-redef, import-not-found]
     from report_section import Section, make_section  # type: ignore[no-redef, import-not-found]
     from result_file import ResultError, read_results  # type: ignore[no-redef, import-not-found]
-    from systems import group  # type: ignore[no-redef, import-not-found]
+    from systems import group, unfinished  # type: ignore[no-redef, import-not-found]
 
 TITLE = "Results"
 NO_PICTURES = "Left out: the pictures need matplotlib, which is not installed (pip install matplotlib)."
@@ -84,7 +84,7 @@ def sections(
     made = []
     for name, systems in recipes.items():
         expected = (archs, seeds) if about in (None, name) else ((), ())
-        made.append(make_section(name, systems, *expected, baseline, reason))
+        made.append(make_section(name, systems, *expected, baseline, reason, unfinished(results, name)))
     if baseline is not None and not any(section.baseline for section in made):
         raise ResultError(f"the baseline '{baseline}' has no result in {_names(paths)}: run it, or name another")
     return made

@@ -1,4 +1,4 @@
-"""The parts of the report about what went into the runs: data, costs, commands, versions."""
+"""The parts of the report about what went into the runs: data, costs, what did not finish, commands, versions."""
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -86,17 +86,33 @@ def _hardware(result: Result) -> str:
     return ", ".join([*names, str(result["run"]["machine"])])
 
 
-def commands(systems: Sequence[System], baseline: Optional[System]) -> List[Block]:
-    """How to make each run again, and with what it was made."""
+def stopped(results: Sequence[Result]) -> List[Block]:
+    """The runs that did not finish: how far they got, and why no further."""
+    if not results:
+        return []
+    rows: List[List[Text]] = []
+    for result in results:
+        system, wanted = System(result["arch"], result["variant"]), result["run"].get("max_update")
+        reached = f"{result['training']['updates']:,}" + (f" of {int(wanted):,}" if wanted else "")
+        rows.append([label(system), str(result["seed"]), reached, str(result["unfinished"])])
+    table = Table(["system", "seed", "updates", "reason"], rows, left=(3,))
+    return [Heading(3, "Runs that did not finish"), Paragraph("They are in none of the other tables."), table]
+
+
+def commands(systems: Sequence[System], baseline: Optional[System], unfinished: Sequence[Result] = ()) -> List[Block]:
+    """How to make each run again, and with what it was made; those that did not finish come last."""
     lines: List[str] = []
     versions: Set[str] = set()
-    for system in systems:
-        for seed, result in zip(system.seeds, system.results):
-            run = result["run"]
-            notes = "".join(f", {key} {value}" for key, value in result["entries"].items())
-            commit = run.get("commit") or "not recorded"
-            lines += [f"# {system.name}, seed {seed}: commit {commit}{notes}", run["command"], ""]
-            versions.add(", ".join(f"{name} {number}" for name, number in run["versions"].items()))
+    named = [(f"{system.name}, seed {seed}", system.runs[seed]) for system in systems for seed in system.seeds]
+    for result in unfinished:
+        name = System(result["arch"], result["variant"]).name
+        named.append((f"{name}, seed {result['seed']}, did not finish", result))
+    for title, result in named:
+        run = result["run"]
+        notes = "".join(f", {key} {value}" for key, value in result["entries"].items())
+        commit = run.get("commit") or "not recorded"
+        lines += [f"# {title}: commit {commit}{notes}", run["command"], ""]
+        versions.add(", ".join(f"{name} {number}" for name, number in run["versions"].items()))
     blocks: List[Block] = [Heading(3, "Commands, commits and versions")]
     differing = other_settings(systems, baseline)
     if differing:
@@ -111,12 +127,18 @@ def other_settings(systems: Sequence[System], baseline: Optional[System]) -> Lis
     for system in systems:
         if not system.runs or baseline is None or system is baseline:
             continue
-        own, other = system.flags, baseline.flags
-        changed = [f"{flag} {own[flag]}".strip() for flag in own if own[flag] != other.get(flag)]
-        changed += [f"without {flag}" for flag in other if flag not in own]
-        updates = system.results[0]["training"]["updates"]
-        if updates != baseline.results[0]["training"]["updates"]:
-            changed.append(f"{updates:,} updates")
+        changed = changes(system, baseline)
         if changed:
-            items.append([*label(system), ": ", Code(", ".join(changed))])
+            items.append([*label(system), ": ", Code(changed)])
     return items
+
+
+def changes(system: System, than: System) -> str:
+    """Flags and updates in which one system differs from another; both were run."""
+    own, other = system.flags, than.flags
+    changed = [f"{flag} {own[flag]}".strip() for flag in own if own[flag] != other.get(flag)]
+    changed += [f"without {flag}" for flag in other if flag not in own]
+    updates = system.results[0]["training"]["updates"]
+    if updates != than.results[0]["training"]["updates"]:
+        changed.append(f"{updates:,} updates")
+    return ", ".join(changed)

@@ -2,10 +2,12 @@
 
 ::
 
-    results.py --run RUN --data DATA --recipe NAME --subsets "test=NAME test1=NAME" --out NAME-ARCH-seedN.json [K=V ...]
+    results.py --run RUN --data DATA --recipe NAME --subsets "test=NAME valid=NAME" --out NAME-ARCH-seedN.json [K=V ...]
+    results.py ... --unfinished "killed at update 700 of 2,000"
 
 RUN was trained, averaged and scored by the scripts, on DATA. The file has all that the report (``report.py``) needs:
 scores with signatures, sacrebleu's statistics of each sentence, learning curves, costs, command, commit and versions.
+Of a run that did not get so far it has what there is, and the reason, but no scores.
 """
 
 import argparse
@@ -13,23 +15,23 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Tuple
 
 if __package__:
     from .result_file import FORMAT, ResultError, write_result
     from .sentence_scores import bleu, columns, rows
-    from .train_log import LogError, Point, read_log, thinned
+    from .train_log import LogError, Point, TrainLog, read_log, thinned
 else:  # run by path
     from result_file import FORMAT, ResultError, write_result  # type: ignore[no-redef, import-not-found]
     from sentence_scores import bleu, columns, rows  # type: ignore[no-redef, import-not-found]
-    from train_log import LogError, Point, read_log, thinned  # type: ignore[no-redef, import-not-found]
+    from train_log import LogError, Point, TrainLog, read_log, thinned  # type: ignore[no-redef, import-not-found]
 
 POINTS = 150
 """Of a training curve, at most."""
 
 
 def collect(
-    run: Path, data: Path, recipe: str, subsets: Mapping[str, str], entries: Mapping[str, str]
+    run: Path, data: Path, recipe: str, subsets: Mapping[str, str], entries: Mapping[str, str], unfinished: str = ""
 ) -> Dict[str, Any]:
     """All that is to be known about a run.
 
@@ -37,23 +39,19 @@ def collect(
         run: output of train.sh, average.sh and score.sh.
         data: output of prepare.sh, on which it was trained.
         recipe: its name.
-        subsets: fairseq's name of each test set (``test``, ``test1``), to the name by which people know it.
+        subsets: fairseq's name of each test set (``test``, ``test1``) and of the validation set (``valid``), to the
+            name by which people know it.
         entries: what else there is to say; ``variant`` keeps a run apart from others of the same architecture.
+        unfinished: why the run did not get to its scores, if it did not.
 
     Raises:
-        ResultError: something is missing.
+        ResultError: something is missing; or nothing, of a run that is said to be unfinished.
     """
     info = _read_json(run / "run.json", f"run scripts/train.sh --out {run} first")
     missing = [key for key in ("arch", "seed", "command", "flags", "versions", "machine") if key not in info]
     if missing:
         raise ResultError(f"{run}/run.json lacks '{missing[0]}': run scripts/train.sh --out {run} again")
-    log_path = run / "train.log"
-    if not log_path.is_file() or not (run / ".stamps/train").is_file():
-        raise ResultError(f"{run} is not trained to the end: run scripts/train.sh --out {run} first")
-    try:
-        log = read_log(log_path)
-    except LogError as error:
-        raise ResultError(str(error)) from None
+    log, averaged, tests = _what_there_is(run, subsets) if unfinished else _to_the_end(run, data, subsets)
     settings = run / "settings"
     info["command"] = re.sub(r"(--data|--out) (?:\\.|\S)+", _placeholder, info["command"])
     return {
@@ -64,26 +62,55 @@ def collect(
         "seed": int(info["seed"]),
         "settings": settings.read_text() if settings.is_file() else "",
         "entries": {key: value for key, value in entries.items() if key != "variant"},
+        **({"unfinished": _reason(unfinished, run, data)} if unfinished else {}),
         "run": info,
         "training": {
             "parameters": log.parameters,
             "parameters_trained": log.trained,
             "updates": log.updates,
             "target_tokens": log.tokens,
-            "target_tokens_per_update": round(log.tokens / log.updates, 1),
+            "target_tokens_per_update": round(log.tokens / log.updates, 1) if log.updates else None,
             "seconds": round(log.seconds),
             "target_tokens_per_second": round(log.tokens / log.seconds) if log.seconds else None,
             "processes": log.processes,
             "devices": log.devices,
-            "averaged": _averaged(run),
+            "averaged": averaged,
         },
         "data": _data(data),
         "curve": {
             "train": _curve(thinned(log.train, POINTS)),
             "valid": _curve(thinned(log.valid, len(log.valid) or 1)),
         },
-        "tests": {name: _test(run, data, subset) for subset, name in subsets.items()},
+        "tests": tests,
     }
+
+
+def _to_the_end(run: Path, data: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, int, Dict[str, Any]]:
+    """Log, number of averaged checkpoints and tests of a finished run."""
+    log_path = run / "train.log"
+    if not log_path.is_file() or not (run / ".stamps/train").is_file():
+        raise ResultError(f"{run} is not trained to the end: run scripts/train.sh --out {run} first")
+    try:
+        log = read_log(log_path)
+    except LogError as error:
+        raise ResultError(str(error)) from None
+    averaged = _averaged(run)
+    return log, averaged, {name: _test(run, data, subset) for subset, name in subsets.items()}
+
+
+def _what_there_is(run: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, int, Dict[str, Any]]:
+    """The same of a run that did not finish: perhaps an empty log, and no tests."""
+    stamps = [run / ".stamps/train", run / ".stamps/average"]
+    if all(path.is_file() for path in [*stamps, *(run / f"scores/{subset}.json" for subset in subsets)]):
+        raise ResultError(f"{run} is trained, averaged and scored: leave out --unfinished")
+    path = run / "train.log"
+    log = read_log(path, may_be_empty=True) if path.is_file() else TrainLog()
+    return log, _averaged(run) if stamps[1].is_file() else 0, {}
+
+
+def _reason(text: str, run: Path, data: Path) -> str:
+    """On one line, without the folders of this machine."""
+    return " ".join(text.replace(str(run), "RUN").replace(str(data), "DATA").split())
 
 
 def _placeholder(found: "re.Match[str]") -> str:
@@ -174,23 +201,27 @@ def main() -> None:
     parser.add_argument("--recipe", required=True, help="name of the recipe")
     parser.add_argument("--subsets", default="test=test", help="SUBSET=NAME ...: the test sets (default: test=test)")
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--unfinished", metavar="REASON", help="the run did not get to its scores, and why")
     parser.add_argument("entries", nargs="*", metavar="KEY=VALUE", help="further entries; variant=NAME keeps it apart")
     args = parser.parse_args()
     words = args.subsets.split()
     for word in [*words, *args.entries]:
         if not re.fullmatch(r"[^=]+=.+", word, re.DOTALL):
             parser.error(f"'{word}' is not of the form KEY=VALUE")
+    if args.unfinished is not None and not args.unfinished.strip():
+        parser.error("--unfinished must say why")
     try:
         subsets = dict(word.split("=", 1) for word in words)
         if not subsets or len(set(subsets.values())) < len(words):
             raise ResultError(f"--subsets '{args.subsets}' must name each test set, and each once")
         entries = dict(entry.split("=", 1) for entry in args.entries)
-        result = collect(args.run, args.data, args.recipe, subsets, entries)
+        result = collect(args.run, args.data, args.recipe, subsets, entries, args.unfinished or "")
         write_result(result, args.out)
     except (ResultError, OSError, UnicodeDecodeError) as error:
         sys.exit(f"error: {error}")
     scores = ", ".join(f"{name} {test['scores']['sacrebleu']['score']:.2f}" for name, test in result["tests"].items())
-    print(f"{args.out}: {result['arch']}, seed {result['seed']}: sacreBLEU {scores}")
+    text = f"not finished: {result['unfinished']}" if args.unfinished else f"sacreBLEU {scores}"
+    print(f"{args.out}: {result['arch']}, seed {result['seed']}: {text}")
 
 
 if __name__ == "__main__":

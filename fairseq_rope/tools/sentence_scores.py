@@ -15,7 +15,7 @@ ORDER = 4
 COLUMNS = ("source_words", "hyp_len", "ref_len", *(f"correct{n}" for n in range(1, ORDER + 1)))
 """Source length in words (separated by spaces); tokens of hypothesis and reference; n-grams that match."""
 
-BUCKETS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, None))
+BUCKETS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 75), (76, 100), (101, None))
 """Source lengths in words, from and to."""
 
 Columns = Mapping[str, Sequence[int]]

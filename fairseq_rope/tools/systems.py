@@ -12,15 +12,21 @@ else:  # run by path
     from result_file import Result, ResultError  # type: ignore[no-redef, import-not-found]
 
 SEED = re.compile(r"--seed \S+")
+VALIDATION = "valid"
+"""fairseq's name of the validation set."""
 
 
 @dataclass
 class System:
-    """One architecture, trained in one way, with any number of seeds; none is a system that was not run."""
+    """One architecture, trained in one way, with any number of seeds; none is a system that was not run.
+
+    Runs that did not finish are no part of what is said about it.
+    """
 
     arch: str
     variant: str = ""
     runs: Dict[int, Result] = field(default_factory=dict)  # by seed
+    unfinished: List[int] = field(default_factory=list)  # seeds of runs that did not finish
 
     @property
     def name(self) -> str:
@@ -60,6 +66,16 @@ def mean_and_deviation(values: Sequence[float]) -> Tuple[float, Optional[float]]
     return mean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
+def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
+    """The names of the test sets and those of the validation sets, each in the order of the results."""
+    valid: Dict[str, bool] = {}
+    for system in systems:
+        for result in system.results:
+            for name, test in result["tests"].items():
+                valid[name] = valid.get(name, False) or test["subset"] == VALIDATION
+    return [name for name in valid if not valid[name]], [name for name in valid if valid[name]]
+
+
 def group(results: Sequence[Tuple[Path, Result]]) -> Dict[str, List[System]]:
     """The systems of each recipe, in the order of their names.
 
@@ -67,23 +83,27 @@ def group(results: Sequence[Tuple[Path, Result]]) -> Dict[str, List[System]]:
         ResultError: runs that cannot be compared: the same one twice, test sets of one name with other sentences.
 
     Seeds that were trained on other data, with other flags or updates are not averaged: each such setting is a variant.
+    Runs that did not finish are no part of a system; a recipe of which there are no others has an empty list.
     """
     trained: Dict[Tuple[str, str, str], Dict[Tuple[str, int], System]] = {}  # by settings
-    origin: Dict[int, Path] = {}
+    origin: Dict[Tuple[Any, ...], Path] = {}
     texts: Dict[Tuple[str, str], Tuple[Path, Any]] = {}
     for path, result in results:
-        settings = trained.setdefault((result["recipe"], result["arch"], result["variant"]), {})
+        key, seed = (result["recipe"], result["arch"], result["variant"]), int(result["seed"])
+        run = (*key, *_settings(result), seed)
+        if run in origin:
+            raise ResultError(f"{origin[run]} and {path} are the same run: remove one, or name a variant=")
+        origin[run] = path
+        if result.get("unfinished"):
+            continue
+        settings = trained.setdefault(key, {})
         system = settings.setdefault(_settings(result), System(result["arch"], result["variant"]))
-        seed = int(result["seed"])
-        if seed in system.runs:
-            first = origin[id(system.runs[seed])]
-            raise ResultError(f"{first} and {path} are the same run: remove one, or name a variant=")
         for name, test in result["tests"].items():
             text = [test["statistics"][column] for column in ("source_words", "ref_len")]
             first, known = texts.setdefault((result["recipe"], name), (path, text))
             if known != text:
                 raise ResultError(f"{first} and {path} have other sentences in {name}: score one of them again")
-        system.runs[seed], origin[id(result)] = result, path
+        system.runs[seed] = result
     systems: Dict[Tuple[str, str, str], System] = {}
     for (recipe, arch, variant), by_settings in trained.items():
         updates = [count for _, count in by_settings]
@@ -92,12 +112,21 @@ def group(results: Sequence[Tuple[Path, Result]]) -> Dict[str, List[System]]:
                 what = f"{count:,} updates" if len(set(updates)) == len(updates) else f"settings {number}"
                 system.variant = f"{variant}, {what}" if variant else what
             systems[recipe, arch, system.variant] = system
-    recipes: Dict[str, List[System]] = {}
+    recipes: Dict[str, List[System]] = {result["recipe"]: [] for _, result in results}
     for recipe, arch, variant in sorted(systems):
-        recipes.setdefault(recipe, []).append(systems[recipe, arch, variant])
-    return recipes
+        recipes[recipe].append(systems[recipe, arch, variant])
+    return dict(sorted(recipes.items()))
+
+
+def unfinished(results: Sequence[Tuple[Path, Result]], recipe: str) -> List[Result]:
+    """The runs of a recipe that did not finish, in the order of architecture, variant and seed."""
+    found = [result for _, result in results if result["recipe"] == recipe and result.get("unfinished")]
+    return sorted(found, key=lambda result: (result["arch"], result["variant"], int(result["seed"])))
 
 
 def _settings(result: Result) -> Tuple[str, int]:
-    """Data, flags and updates, as far as they are recorded."""
-    return SEED.sub("", result.get("settings") or result["run"]["flags"]), result["training"]["updates"]
+    """Data, flags and updates, as far as they are recorded; those that were wanted of a run that did not finish."""
+    updates = result["training"]["updates"]
+    if result.get("unfinished"):
+        updates = int(result["run"].get("max_update") or updates)
+    return SEED.sub("", result.get("settings") or result["run"]["flags"]), updates

@@ -45,27 +45,29 @@ class TrainLog:
 
     @property
     def updates(self) -> int:
-        return max(point.updates for point in self.train + self.epochs)
+        return max((point.updates for point in self.train + self.epochs), default=0)
 
     @property
     def seconds(self) -> float:
         """Wall time, with validation and the writing of checkpoints."""
-        return max(point.seconds for point in self.train + self.epochs)
+        return _seconds(self)
 
     @property
     def tokens(self) -> int:
         """Target tokens of all updates, with ``</s>``; those behind the last point count as the epoch's mean."""
+        if not self.updates:
+            return 0
         counted = sum(point.tokens for point in self.train)
         rest = self.updates - (self.train[-1].updates if self.train else 0)
         mean = self.epochs[-1].tokens if self.epochs else counted / self.train[-1].updates
         return round(counted + rest * mean)
 
 
-def read_log(path: Path) -> TrainLog:
+def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
     """Reads the log of ``scripts/train.sh``.
 
     Raises:
-        LogError: there is no line of training in it.
+        LogError: there is no line of training in it, unless it may be empty.
     """
     log = TrainLog()
     started, offset = 0, 0.0  # updates at which this process began, and the seconds before it
@@ -89,7 +91,7 @@ def read_log(path: Path) -> TrainLog:
                 if waiting:
                     offset, waiting = _forget_behind(log, started), False
                 _add(log, offset, **statistics)
-    if not log.train and not log.epochs:
+    if not log.updates and not may_be_empty:
         raise LogError(f"{path} has no line of training: run scripts/train.sh again")
     return log
 

@@ -101,9 +101,9 @@ WORDS = "der die das Hund Haus rote geht sieht , und - nicht 3.5 % Straße (heut
 
 
 def text(count, seed=1, spoil=0.0, like=None):
-    """Sentences of 1 to 59 words, or those given with words exchanged at a rate of ``spoil``."""
+    """Sentences of 1 to 129 words, or those given with words exchanged at a rate of ``spoil``."""
     chance = random.Random(seed)
-    like = like or [[chance.choice(WORDS) for _ in range(chance.randrange(1, 60))] for _ in range(count)]
+    like = like or [[chance.choice(WORDS) for _ in range(chance.randrange(1, 130))] for _ in range(count)]
     lines = [[chance.choice(WORDS) if chance.random() < spoil else word for word in words] for words in map(list, like)]
     return [" ".join(words) for words in lines]
 
@@ -259,3 +259,55 @@ def test_the_command_by_path_needs_no_package(made, tmp_path):
     assert failed.returncode == 1 and failed.stderr.startswith("error: ") and failed.stderr.count("\n") == 1
     failed = subprocess.run([*command, "test1"], cwd=tmp_path, capture_output=True, text=True)
     assert failed.returncode == 2 and "'test1' is not of the form KEY=VALUE" in failed.stderr
+
+
+def unfinished(made, reason="killed", **entries):
+    return collect(*made, "demo", {"test1": "test_long"}, entries, reason)
+
+
+def test_of_a_run_that_was_killed_there_is_what_its_log_has(made, tmp_path):
+    (made[0] / ".stamps/train").unlink()
+    (made[0] / "train.log").write_text("\n".join(KILLED) + "\n")
+    result = unfinished(made, f"killed\n in {made[0]}/train.log and {made[1]}", variant="x")
+    assert result["unfinished"] == "killed in RUN/train.log and DATA" and result["variant"] == "x"
+    assert result["tests"] == {} and result["curve"]["valid"]["updates"] == [20, 30]
+    training = result["training"]
+    assert (training["updates"], training["seconds"], training["parameters"]) == (30, 60, 1234)
+    assert training["target_tokens"] == 10 * 100 + 10 * 110 + 10 * 999
+    path = tmp_path / "r/x.json"
+    write_result(result, path)
+    assert read_results([path]) == [(path, result)]
+
+
+@pytest.mark.parametrize("lines", [None, [], start()])
+def test_a_run_that_failed_before_its_first_update_has_none(made, lines):
+    log = made[0] / "train.log"
+    log.unlink() if lines is None else log.write_text("\n".join(lines) + "\n")
+    for stamp in ("train", "average"):
+        (made[0] / ".stamps" / stamp).unlink()
+    result = unfinished(made)
+    counted = ("updates", "target_tokens", "seconds", "averaged")
+    assert [result["training"][key] for key in counted] == [0, 0, 0, 0]
+    assert result["training"]["target_tokens_per_update"] is result["training"]["target_tokens_per_second"] is None
+    assert result["training"]["parameters"] == (1234 if lines else 0)
+    assert result["curve"]["train"]["nll"] == []
+    with pytest.raises(ResultError, match=r"run scripts/train\.sh"):
+        result_of(made)
+
+
+def test_a_finished_run_is_not_called_unfinished(made):
+    with pytest.raises(ResultError, match="is trained, averaged and scored: leave out --unfinished"):
+        unfinished(made)
+    (made[0] / "scores/test1.json").unlink()
+    assert unfinished(made)["training"]["updates"] == 42  # trained, not scored
+
+
+def test_the_command_says_that_a_run_did_not_finish(made, tmp_path):
+    (made[0] / ".stamps/train").unlink()
+    command = [sys.executable, TOOLS / "results.py", "--run", made[0], "--data", made[1], "--recipe", "demo"]
+    command += ["--subsets", "test1=test_long", "--out", tmp_path / "out.json", "--unfinished"]
+    done = subprocess.run([*command, "killed"], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("roformer_tiny, seed 3: not finished: killed\n")
+    assert json.loads((tmp_path / "out.json").read_text()) == unfinished(made)
+    failed = subprocess.run([*command, " "], capture_output=True, text=True)
+    assert failed.returncode == 2 and "--unfinished must say why" in failed.stderr
