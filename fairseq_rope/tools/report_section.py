@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Sequence, Tuple
 
 if __package__:
-    from . import curves, published, report_runs
+    from . import curves, published, report_positions, report_runs
     from .comparison import LEVEL, Difference, choose_baseline, differences, length_table, ranked
     from .document import Block, Bullets, Code, Heading, Inline, Paragraph, Picture, Strong, Table, Text
     from .report_cells import NOT_RUN, by_system, count, label, signed, system_rows, with_deviation
@@ -13,6 +13,7 @@ if __package__:
 else:  # run by path
     import curves  # type: ignore[no-redef, import-not-found]
     import published  # type: ignore[no-redef, import-not-found]
+    import report_positions  # type: ignore[no-redef, import-not-found]
     import report_runs  # type: ignore[no-redef, import-not-found]
     from comparison import (  # type: ignore[no-redef, import-not-found]
         LEVEL,
@@ -81,6 +82,7 @@ class Section:
             for test in self.tests:
                 parts += self._lengths(test)
             parts += [*report_runs.costs(self.systems), *self._curves()]
+            parts += report_positions.blocks(self.recipe, self.systems, self.pictures)
             parts += report_runs.commands(self.systems, self.baseline)
         return parts
 
