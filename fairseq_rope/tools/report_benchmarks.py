@@ -63,7 +63,7 @@ def throughput(paths: Sequence[Path]) -> List[Block]:
     Raises:
         ResultError: a benchmark file that is not JSON.
     """
-    folders = {path.resolve(): path for path in paths if path.is_dir()}.values()
+    folders = {path.resolve(): path for path in paths}.values()
     files = [(file, _read(file)) for folder in folders for file in sorted(folder.glob(PATTERN))]
     parts: List[Block] = []
     shown: List[Tuple[Path, Row]] = []
