@@ -18,9 +18,9 @@ CORRELATIONS = (
     "TUPE's learned correlations of positions (TUPE, eqs. 7, 8 and 10, Fig. 5): what query position i adds to the "
     "logit of key position j, whatever the words are; in TUPE-R with the bias of the distance's bucket. Red raises "
     "attention and blue lowers it: a band along the diagonal is a head that looks at near words, a stripe from top to "
-    "bottom one that looks at fixed places. No position holds </s>. The colours end at the largest but one per cent of "
-    "the values. Positions that no sentence in training had still have the values that they were initialised with, as "
-    "the first of the decoder has where it is always reset."
+    "bottom one that looks at fixed places; grey is what the decoder does not see. No position holds </s>. The colours "
+    "end at the largest but one per cent of the values. Positions that no sentence in training had, and unless the "
+    "reset is off the decoder's first, which always holds </s>, still have the vectors that they were initialised with."
 )
 DECAY = (
     "RoPE's long-term decay (RoFormer, eq. 29 and Fig. 2): the factor of the upper bound of a rotated query's product "
