@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Makes the report about all runs that there are, from their result files: scores with deviation over seeds and
-# signatures, significance, scores by length, costs, learning curves, commands, and the papers' figures beside them.
+# signatures, significance, scores by length, costs, learning curves, what positions contribute, commands, the papers'
+# figures beside them, and what scripts/benchmark.sh measured.
 #
 # Usage: scripts/report.sh --results FOLDER --out FOLDER [options]
-#   --results FOLDER   result files (fairseq_rope/tools/results.py makes one for each run); again for further folders
+#   --results FOLDER   result files (fairseq_rope/tools/results.py makes one for each run) and those of benchmark.sh;
+#                      again for further folders
 #   --out FOLDER       gets report.html, one file with everything, and report.md with its pictures
 #   --recipe NAME      only this one
 #   --about NAME       the recipe that --archs and --seeds are about (default: all)

@@ -134,7 +134,7 @@ one_run() { # trained, averaged, scored, and its result file
     "$ROOT/scripts/score.sh" --run "$run" --data "$out/data" --subset "${entry%%=*}" \
       --name "$arch${variant:+ ($variant)} seed $seed" >/dev/null || return 1
   done
-  collect
+  LOGLEVEL=WARNING python -m fairseq_rope.tools.position_summary "$run" >/dev/null && collect
 }
 
 cores=$(nproc) gpus=()

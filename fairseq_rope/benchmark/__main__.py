@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NoReturn, Optional
 import torch
 
 from . import BenchmarkError, attention, decode, machine, prepare, quiet, rope, train
-from .output import as_text, write
+from .output import as_command, as_text, write
 
 BENCHMARKS: Dict[str, Any] = {
     "train": train,
@@ -86,7 +86,8 @@ def main(arguments: Optional[List[str]] = None) -> None:
     args.flags = words[end + 1 :]
     try:
         check(args)
-        result = {**BENCHMARKS[args.command].run(args), "machine": machine.describe(args.device)}
+        result = {**BENCHMARKS[args.command].run(args), "command": as_command(words)}
+        result["machine"] = machine.describe(args.device)
         print(as_text(result), flush=True)
         if args.out:
             write(result, args.out)

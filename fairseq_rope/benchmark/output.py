@@ -1,11 +1,21 @@
 """A result as a Markdown table and as JSON."""
 
 import json
+import shlex
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 Result = Dict[str, Any]
 """``what``, settings, ``rows`` of the table (all with the same columns) and ``machine``."""
+
+
+PATHS = ("--out", "--corpus")
+
+
+def as_command(words: Sequence[str]) -> str:
+    """The command line; folders of one machine mean nothing elsewhere."""
+    shown = ["PATH" if previous in PATHS and word[:1] != "-" else word for previous, word in zip(["", *words], words)]
+    return shlex.join(["scripts/benchmark.sh", *shown])
 
 
 def as_table(rows: List[Dict[str, Any]]) -> str:

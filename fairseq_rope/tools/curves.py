@@ -1,15 +1,17 @@
 """Learning curves of the systems of a recipe, as SVG: the same input gives the same bytes. Needs matplotlib."""
 
-import io
 from typing import TYPE_CHECKING, Any, Sequence, Tuple
 
 if __package__:
+    from .svg import to_svg
     from .systems import System
 else:  # run by path
+    from svg import to_svg  # type: ignore[no-redef, import-not-found]
     from systems import System  # type: ignore[no-redef, import-not-found]
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
 """Okabe and Ito's, told apart by the colour-blind as well, without their yellow."""
@@ -31,13 +33,8 @@ def draw(systems: Sequence[System], curve: str, over: str) -> str:
     Returns:
         The SVG file's content.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # whatever the user's own settings are
-        matplotlib.rcParams.update({"svg.hashsalt": f"{curve} {over}", "svg.fonttype": "path", "font.size": 10})
-        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    def lines(figure: "Figure") -> None:
         axes = figure.subplots()
         unit, name = _unit(systems, curve) if over == "seconds" else (1, "updates")
         _lines(axes, systems, curve, over, unit)
@@ -48,10 +45,8 @@ def draw(systems: Sequence[System], curve: str, over: str) -> str:
         axes.spines[["top", "right"]].set_visible(False)
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=9, handlelength=2.8)
-        output = io.StringIO()
-        metadata: Any = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        figure.savefig(output, format="svg", metadata=metadata)
-    return output.getvalue()
+
+    return to_svg(WIDTH, HEIGHT, f"{curve} {over}", lines)
 
 
 def _lines(axes: "Axes", systems: Sequence[System], curve: str, over: str, unit: int) -> None:

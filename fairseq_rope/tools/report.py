@@ -1,12 +1,12 @@
-"""The report about all runs that there are, from their result files alone: Markdown, HTML and learning curves.
+"""The report about all runs that there are, from their result files alone: Markdown, HTML and pictures.
 
 ::
 
     report.py RESULTS... --out FOLDER [--recipe NAME] [--about NAME] [--archs "A B"] [--seeds "1 2"]
 
-RESULTS are files that ``results.py`` made, or folders of them. FOLDER gets report.md with its pictures (.svg), and
-report.html, one file that holds everything. The same result files make the same bytes. Needs no fairseq; without
-matplotlib there are no pictures.
+RESULTS are files that ``results.py`` made, or folders of them, where ``scripts/benchmark.sh`` may have put its own
+beside them. FOLDER gets report.md with its pictures (.svg), and report.html, one file that holds everything. The same
+result files make the same bytes. Needs no fairseq; without matplotlib there are no pictures.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from typing import Dict, List, Optional, Sequence
 if __package__:
     from .document import Block, Bullets, Code, Heading, Paragraph, Picture, Text, plain, to_html, to_markdown
     from .published import PUBLISHED
+    from .report_benchmarks import throughput
     from .report_section import Section, make_section
     from .result_file import ResultError, read_results
     from .systems import group, unfinished
@@ -36,6 +37,7 @@ else:  # run by path
         to_markdown,
     )
     from published import PUBLISHED  # type: ignore[no-redef, import-not-found]
+    from report_benchmarks import throughput  # type: ignore[no-redef, import-not-found]
     from report_section import Section, make_section  # type: ignore[no-redef, import-not-found]
     from result_file import ResultError, read_results  # type: ignore[no-redef, import-not-found]
     from systems import group, unfinished  # type: ignore[no-redef, import-not-found]
@@ -94,14 +96,14 @@ def _names(paths: Sequence[Path]) -> str:
     return ", ".join(map(str, paths))
 
 
-def document(parts: Sequence[Section]) -> List[Block]:
-    """The whole report: a line for each recipe, how to read the columns, a section for each recipe."""
+def document(parts: Sequence[Section], speed: Sequence[Block] = ()) -> List[Block]:
+    """The whole report: a line for each recipe, how to read the columns, a section for each recipe, and ``speed``."""
     blocks: List[Block] = [Heading(1, TITLE), Bullets([section.summary() for section in parts])]
     blocks.append(Paragraph("Of the columns with scores, all but the last are of the same detokenised output:"))
     blocks.append(Bullets(COLUMNS))
     for section in parts:
         blocks += section.blocks()
-    return blocks
+    return [*blocks, *speed]
 
 
 def write(blocks: Sequence[Block], folder: Path) -> List[Path]:
@@ -131,7 +133,7 @@ def main() -> None:
     seeds, pictures = [int(seed) for seed in args.seeds.split()], find_spec("matplotlib") is not None
     try:
         parts = sections(args.results, args.recipe, args.archs.split(), seeds, args.baseline, pictures, args.about)
-        write(document(parts), args.out)
+        write(document(parts, throughput(args.results)), args.out)
     except (ResultError, OSError) as error:
         sys.exit(f"error: {error}")
     print("\n".join(plain(section.summary()) for section in parts))

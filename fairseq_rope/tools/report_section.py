@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Sequence, Tuple
 
 if __package__:
-    from . import curves, published, report_choices, report_claims, report_glance, report_longer, report_runs
+    from . import (
+        curves,
+        published,
+        report_choices,
+        report_claims,
+        report_glance,
+        report_longer,
+        report_positions,
+        report_runs,
+    )
     from .claims import check
     from .comparison import LEVEL, Difference, choose_baseline, differences, ranked
     from .document import Block, Code, Heading, Inline, Paragraph, Picture, Text
@@ -20,6 +29,7 @@ else:  # run by path
     import report_claims  # type: ignore[no-redef, import-not-found]
     import report_glance  # type: ignore[no-redef, import-not-found]
     import report_longer  # type: ignore[no-redef, import-not-found]
+    import report_positions  # type: ignore[no-redef, import-not-found]
     import report_runs  # type: ignore[no-redef, import-not-found]
     from claims import check  # type: ignore[no-redef, import-not-found]
     from comparison import (  # type: ignore[no-redef, import-not-found]
@@ -82,6 +92,7 @@ class Section:
             for test in self.tests:
                 parts += report_longer.by_length(self.systems, test)
             parts += [*report_runs.costs(self.systems), *self._curves()]
+            parts += report_positions.blocks(self.recipe, self.systems, self.pictures)
         parts += report_runs.stopped(self.unfinished)
         if self.unfinished or any(system.runs for system in self.systems):
             parts += report_runs.commands(self.systems, self.baseline, self.unfinished)

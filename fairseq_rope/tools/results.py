@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
 
 if __package__:
+    from .position_file import position_entry
     from .result_file import FORMAT, ResultError, write_result
     from .sentence_scores import bleu, columns, rows
     from .train_log import LogError, Point, TrainLog, read_log, thinned
 else:  # run by path
+    from position_file import position_entry  # type: ignore[no-redef, import-not-found]
     from result_file import FORMAT, ResultError, write_result  # type: ignore[no-redef, import-not-found]
     from sentence_scores import bleu, columns, rows  # type: ignore[no-redef, import-not-found]
     from train_log import LogError, Point, TrainLog, read_log, thinned  # type: ignore[no-redef, import-not-found]
@@ -81,6 +83,7 @@ def collect(
             "train": _curve(thinned(log.train, POINTS)),
             "valid": _curve(thinned(log.valid, len(log.valid) or 1)),
         },
+        **position_entry(run),
         "tests": tests,
     }
 

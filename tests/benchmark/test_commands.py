@@ -1,6 +1,7 @@
 """The benchmarks' command lines on tiny models: tables and files, precisions, what is really compared, refusals."""
 
 import json
+import shlex
 import subprocess
 import tempfile
 
@@ -48,6 +49,7 @@ def measured(tmp_path, capsys, *words):
     assert printed[0] == "| " + " | ".join(result["rows"][0]) + " |" and printed[2].count(" | ") == printed[0].count(
         " | "
     )
+    assert result["command"] == shlex.join(["scripts/benchmark.sh", *own, "--out", "PATH", *flags])
     assert result["machine"]["torch"] == torch.__version__ and list(tmp_path.iterdir()) == [out]
     return result
 

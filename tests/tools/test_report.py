@@ -27,6 +27,8 @@ from fairseq_rope.tools.document import (
     to_markdown,
 )
 from fairseq_rope.tools.report import NO_PICTURES, document, sections, write
+from fairseq_rope.tools.report_benchmarks import throughput
+from fairseq_rope.tools.report_positions import TITLE as POSITIONS
 from fairseq_rope.tools.result_file import ResultError, read_results, write_result
 from fairseq_rope.tools.sentence_scores import paired_bootstrap, rows
 from fairseq_rope.tools.systems import System, group, mean_and_deviation
@@ -54,7 +56,7 @@ def changed(path, folder, **changes):
 
 
 def report(paths, recipe=None, archs=(), seeds=(), baseline=None, pictures=False):
-    return document(sections(paths, recipe, archs, seeds, baseline, pictures))
+    return document(sections(paths, recipe, archs, seeds, baseline, pictures), throughput(paths))
 
 
 def markdown(*args, **options):
@@ -73,6 +75,7 @@ def test_the_committed_report_is_that_of_the_committed_results():
     """Without the pictures, whose bytes depend on matplotlib, and the versions in signatures of tests."""
 
     def lines(text):
+        text = re.sub(rf"### {POSITIONS}\n.*?(?=\n##)", "", text, flags=re.DOTALL)
         return [line for line in text.splitlines() if not line.startswith(("- p: ", "!["))]
 
     committed = (RESULTS / "report/report.md").read_text(encoding="utf-8")
@@ -207,7 +210,8 @@ def test_the_order_of_the_files_chooses_no_baseline():
 
 def test_the_html_is_well_formed_and_needs_no_other_file(tmp_path):
     pytest.importorskip("matplotlib")
-    blocks = report(SOME, pictures=True)
+    positions = {"encoder": {"encoding": "tupe_a", "correlations": [[[1.0]]]}}
+    blocks = report([*SOME[:2], changed(SOME[2], tmp_path / "results", positions=positions)], pictures=True)
     files = {path.name for path in write(blocks, tmp_path)}
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     root = ElementTree.fromstring(page)
@@ -216,13 +220,13 @@ def test_the_html_is_well_formed_and_needs_no_other_file(tmp_path):
     for element in root.iter():
         for name, value in element.attrib.items():
             if name.split("}")[-1] in ("href", "src"):
-                assert value[0] == "#" and value[1:] in ids
+                assert value.startswith("data:image/png") or (value[0] == "#" and value[1:] in ids)
             for target in re.findall(r"url\((.*?)\)", value):
                 assert target[0] == "#" and target[1:] in ids
     assert "@import" not in page and "<script" not in page
-    assert len(re.findall("<svg", page)) == 3
+    assert len(re.findall("<svg", page)) == 4
     linked = re.findall(r"!\[.*?\]\((.*?)\)", (tmp_path / "report.md").read_text(encoding="utf-8"))
-    assert len(linked) == 3 and set(linked) | {"report.md", "report.html"} == files
+    assert len(linked) == 4 and {*linked, "report.md", "report.html"} == files
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
 
 
