@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the report about all runs that there are, from their result files: scores with deviation over seeds and
-# signatures, significance, scores by length, costs, learning curves, commands, and the papers' figures beside them.
+# Makes the report about all runs that there are, from their result files: at a glance what is best and what it costs,
+# which of the papers' claims hold here, variants; then scores with deviation over seeds and signatures, significance,
+# longer sentences, costs, learning curves, runs that did not finish, commands, and the papers' figures beside them.
 #
 # Usage: scripts/report.sh --results FOLDER --out FOLDER [options]
 #   --results FOLDER   result files (fairseq_rope/tools/results.py makes one for each run); again for further folders
