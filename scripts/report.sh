@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the report about all runs that there are, from their result files: scores with deviation over seeds and
-# signatures, significance, scores by length, costs, learning curves, what positions contribute, commands, the papers'
+# Makes the report about all runs that there are, from their result files: at a glance what is best and what it costs,
+# which of the papers' claims hold here, variants; then scores with deviation over seeds and signatures, significance,
+# longer sentences, costs, learning curves, what positions contribute, runs that did not finish, commands, the papers'
 # figures beside them, and what scripts/benchmark.sh measured.
 #
 # Usage: scripts/report.sh --results FOLDER --out FOLDER [options]

@@ -186,6 +186,7 @@ th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align:
 th { font-weight: normal; }
 thead th { color: var(--soft); vertical-align: bottom; border-bottom-width: 2px; white-space: normal; }
 .left { text-align: left; }
+td.left { white-space: normal; min-width: 6rem; max-width: 24rem; }
 tbody tr:hover { background: var(--panel); }
 figure { margin: 1rem 0 1.5rem; }
 .picture { background: #fff; border: 1px solid var(--line); padding: .5rem; overflow-x: auto; }

@@ -40,7 +40,8 @@ def claims(checked: Sequence[Checked]) -> List[Block]:
         claim, contradicts = each.claim, each.verdict == CONTRADICTS
         rows.append(
             [
-                f"{claim.paper}: {claim.text}",
+                claim.paper,
+                claim.text,
                 Strong(each.verdict) if contradicts else each.verdict,
                 [*label(each.better), " minus ", *label(each.than)],
                 Code(each.test),
@@ -49,8 +50,8 @@ def claims(checked: Sequence[Checked]) -> List[Block]:
                 claim.measured,
             ]
         )
-    header = ["claim", "verdict here", "systems", "test set", "difference", "p", "measured by the paper"]
-    return [Heading(3, TITLE), Paragraph(READING), Table(header, rows, left=(1, 2, 3, 6))]
+    header = ["paper", "claim", "verdict here", "systems", "test set", "difference", "p", "measured by the paper"]
+    return [Heading(3, TITLE), Paragraph(READING), Table(header, rows, left=(1, 2, 3, 4, 7))]
 
 
 def summary(checked: Sequence[Checked]) -> List[Inline]:
