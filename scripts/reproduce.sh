@@ -114,7 +114,7 @@ choose() {
 }
 collect() { # FLAGS...: the run's result file
   python "$TOOLS/results.py" --run "$run" --data "$out/data" --recipe "$recipe" --subsets "${subsets[*]}" --out "$file" "$@" \
-    ${variant:+"variant=$variant"} "threads=${OMP_NUM_THREADS:-$cores}" "jobs=$jobs" >/dev/null
+    ${variant:+"variant=$variant"} >/dev/null
 }
 finished() {
   [[ -f $file ]] && python "$TOOLS/sweep.py" finished "$file" --subsets "${subsets[*]}" --max-update "$max_update" \
@@ -137,8 +137,10 @@ one_run() { # trained, averaged, scored, and its result file
   LOGLEVEL=WARNING python -m fairseq_rope.tools.position_summary "$run" >/dev/null && collect
 }
 
-cores=$(nproc) gpus=()
+gpus=()
+export RUNS_AT_A_TIME=$jobs
 if ((jobs > 1)); then
+  cores=$(nproc)
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > jobs ? cores / jobs : 1))}
   IFS=, read -ra gpus <<<"${CUDA_VISIBLE_DEVICES:-}"
   [[ ${CUDA_VISIBLE_DEVICES+set} ]] || read -ra gpus <<<"$(python -c 'import torch; print(*range(torch.cuda.device_count()))')"

@@ -24,6 +24,8 @@
 #   NODE_RANK    0 on the first, which writes RUN, then 1, 2, ...
 #   MASTER_ADDR  address of the first; MASTER_PORT a free port there (default: 29500)
 #
+# RUNS_AT_A_TIME, for the record: how many runs share this machine (default: 1).
+#
 # Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --out /tmp/run
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -172,7 +174,7 @@ train() {
   local checkpoints=$out/checkpoints
   python "$TOOLS/run_info.py" --root "$ROOT" --out "$out/run.json" "command=$command_line" \
     "arch=$arch" "recipe=${recipe:-none}" "seed=$seed" "max_update=$max_update" "flags=${flags[*]}" \
-    "devices=$((nodes * processes))" "batch=${batch_flags[*]}"
+    "devices=$((nodes * processes))" "batch=${batch_flags[*]}" "threads=${OMP_NUM_THREADS:-$(nproc)}" "jobs=${RUNS_AT_A_TIME:-1}"
   on_and_on run_fairseq || log_failure "$out/train.log" fairseq-train
   # fairseq writes no checkpoint by updates at the end of an epoch: the last one must be there all the same
   [[ -f $checkpoints/checkpoint_last.pt ]] || die "fairseq-train ended before its first checkpoint: choose a smaller --save-every"

@@ -11,7 +11,7 @@ import pytest
 
 from .commands import ENVIRONMENT, ROOT, SMALL, one_line, run
 
-UPDATES = ["--max-update", 600, "--save-every", 100]
+UPDATES = ["--max-update", 400, "--save-every", 100]
 SYSTEMS = ["--archs", "transformer_none_tiny roformer_tiny", "--variant", "half roformer_tiny --rope-layout half"]
 FLAGS = ["--", *SMALL, "--max-tokens", "300", "--disable-validation"]
 NAMES = ["transformer_none_tiny", "roformer_tiny", "roformer_tiny-half"]
@@ -64,7 +64,7 @@ def test_it_goes_on_from_the_last_checkpoints(swept):
     found = results(out / "results")
     assert sorted(found) == sorted(f"{name}-seed1" for name in NAMES)
     for result in found.values():
-        assert "unfinished" not in result and result["training"]["updates"] == 600
+        assert "unfinished" not in result and result["training"]["updates"] == 400
         assert sorted(result["tests"]) == ["test", "test_long", "valid"]
     for name in NAMES[:2]:
         log = (out / name / "seed1/train.log").read_text(encoding="utf-8")
@@ -76,7 +76,7 @@ def test_two_run_at_a_time_with_a_part_of_the_cores_each(swept):
     out, left, again = swept
     assert left["said"].count(": begins (log: ") == 2
     for result in results(out / "results").values():
-        assert result["entries"]["jobs"] == "2" and int(result["entries"]["threads"]) <= max(1, os.cpu_count() // 2)
+        assert result["run"]["jobs"] == "2" and int(result["run"]["threads"]) <= max(1, os.cpu_count() // 2)
     assert again.stderr.count(": finished, sacreBLEU test ") == 3
 
 

@@ -22,7 +22,7 @@ if __package__:
     from .report_benchmarks import throughput
     from .report_section import Section, make_section
     from .result_file import ResultError, read_results
-    from .systems import group, unfinished
+    from .systems import System, group, unfinished
 else:  # run by path
     from document import (  # type: ignore[no-redef, import-not-found]
         Block,
@@ -40,7 +40,7 @@ else:  # run by path
     from report_benchmarks import throughput  # type: ignore[no-redef, import-not-found]
     from report_section import Section, make_section  # type: ignore[no-redef, import-not-found]
     from result_file import ResultError, read_results  # type: ignore[no-redef, import-not-found]
-    from systems import group, unfinished  # type: ignore[no-redef, import-not-found]
+    from systems import System, group, unfinished  # type: ignore[no-redef, import-not-found]
 
 TITLE = "Results"
 NO_PICTURES = "Left out: the pictures need matplotlib, which is not installed (pip install matplotlib)."
@@ -84,12 +84,18 @@ def sections(
         raise ResultError(f"no result file in {_names(paths)}: run scripts/reproduce.sh first")
     reason = "" if pictures else NO_PICTURES
     made = []
-    for name, systems in recipes.items():
+    for name, systems in sorted(recipes.items(), key=lambda item: -_training_pairs(item[1])):
         expected = (archs, seeds) if about in (None, name) else ((), ())
         made.append(make_section(name, systems, *expected, baseline, reason, unfinished(results, name)))
     if baseline is not None and not any(section.baseline for section in made):
         raise ResultError(f"the baseline '{baseline}' has no result in {_names(paths)}: run it, or name another")
     return made
+
+
+def _training_pairs(systems: Sequence[System]) -> int:
+    """By which the recipes are ordered, so that the demo comes behind real data; 0 where it is not recorded."""
+    pairs = [(result["data"].get("pairs") or {}).get("train") for system in systems for result in system.results]
+    return max((number or 0 for number in pairs), default=0)
 
 
 def _names(paths: Sequence[Path]) -> str:

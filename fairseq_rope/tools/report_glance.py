@@ -106,8 +106,8 @@ def speed(system: System, baseline: Optional[System]) -> Optional[float]:
 
 def _conditions(result: Result) -> Tuple[Any, ...]:
     """What the speed of a training depends on; None in it is what was not recorded."""
-    entries = result["entries"]
-    return entries.get("threads"), entries.get("jobs"), result["run"]["machine"], tuple(result["training"]["devices"])
+    run = result["run"]
+    return run.get("threads"), run.get("jobs"), run["machine"], tuple(result["training"]["devices"])
 
 
 def _difference(is_baseline: bool, difference: Optional[Difference]) -> str:

@@ -37,12 +37,12 @@ def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=10
     """Writes the file of a run.
 
     Args:
-        entries: ``threads`` and ``jobs``, if they are recorded.
+        measured: ``threads`` and ``jobs``, if they are recorded.
         unfinished: the reason.
         updates: that it reached, of 20.
         rates: of each test set, how much of it is wrong; all others become names of test sets.
     """
-    entries, reason = options.pop("entries", {}), options.pop("unfinished", "")
+    measured, reason = options.pop("measured", {}), options.pop("unfinished", "")
     updates, rates = options.pop("updates", 20), options.pop("rates", {}) | options
     points = {"updates": [updates], "seconds": [9], "nll": [2.0]}
     made = {
@@ -51,7 +51,7 @@ def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=10
         "variant": variant,
         "arch": arch,
         "seed": seed,
-        "entries": entries,
+        "entries": {},
         **({"unfinished": reason} if reason else {}),
         "run": {
             "command": f"scripts/train.sh --arch {arch} --seed {seed}",
@@ -59,6 +59,7 @@ def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=10
             "versions": {"python": "3"},
             "machine": machine,
             "max_update": "20",
+            **measured,
         },
         "training": {
             "parameters": parameters,

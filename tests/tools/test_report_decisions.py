@@ -80,16 +80,16 @@ def test_systems_that_the_bootstrap_cannot_tell_from_the_best_are_named(tmp_path
     [
         ({}, "0.80"),
         ({"machine": "y"}, ""),
-        ({"entries": {"threads": "1", "jobs": "1"}}, ""),
-        ({"entries": {"threads": "2", "jobs": "2"}}, ""),
-        ({"entries": {"threads": "1"}}, ""),
+        ({"measured": {"threads": "1", "jobs": "1"}}, ""),
+        ({"measured": {"threads": "2", "jobs": "2"}}, ""),
+        ({"measured": {"threads": "1"}}, ""),
         ({"speed": None}, ""),
     ],
 )
 def test_speeds_are_compared_only_if_they_were_measured_alike(tmp_path, other, relative):
-    result(tmp_path, SINUSOIDAL, test=0.3, entries=MEASURED)
-    result(tmp_path, LEARNED, test=0.4, entries=MEASURED)
-    result(tmp_path, ROTARY, test=0.1, **{"entries": MEASURED, "speed": 80, **other})
+    result(tmp_path, SINUSOIDAL, test=0.3, measured=MEASURED)
+    result(tmp_path, LEARNED, test=0.4, measured=MEASURED)
+    result(tmp_path, ROTARY, test=0.1, **{"measured": MEASURED, "speed": 80, **other})
     text = markdown(tmp_path)
     found = table(text, "At a glance")
     assert found["header"][-1] == "speed" and found[f"`{ROTARY}`"][-1] == relative
@@ -99,7 +99,7 @@ def test_speeds_are_compared_only_if_they_were_measured_alike(tmp_path, other, r
 
 def test_without_records_of_the_conditions_there_is_no_speed(tmp_path):
     for arch in (SINUSOIDAL, ROTARY):
-        result(tmp_path, arch, test=0.3, entries={"threads": "1"})
+        result(tmp_path, arch, test=0.3, measured={"threads": "1"})
     found = systems(tmp_path)
     assert speed(found[ROTARY], found[SINUSOIDAL]) is None
     assert "speed" not in table(markdown(tmp_path), "At a glance")["header"]
