@@ -160,7 +160,7 @@ start() { # in the place `slot`, in a process group of its own, so that it can b
     if one_run; then
       say "$name: finished${log:+, $(python "$TOOLS/sweep.py" summary "$file")}" 2>&3
     else
-      collect --unfinished "$(last_error "$run/train.log")" 2>/dev/null || true
+      collect --unfinished "$(last_error "${log:-$run/train.log}")" 2>/dev/null || true
       say "$name: not finished${log:+ (log: $log)}" 2>&3
     fi
   } >&"$to" 2>&1 </dev/null &

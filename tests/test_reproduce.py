@@ -49,7 +49,7 @@ def test_the_recipe_runs_from_the_archives_to_the_report(mirror, corpus, tmp_pat
     assert "not run" in rows["`roformer_base`"] and "27.5" in report and "27.3" in report
     assert (out / "report/report.html").stat().st_size > 10000
     again = run(*command, *systems, "--", *TINY)
-    assert again.stderr.count("train: done before") == 2
+    assert again.stderr.count("finished before") == 2
     assert again.stdout.split("\nRecipe ")[1] == first.stdout.split("\nRecipe ")[1]
 
     shaw = ["scripts/reproduce.sh", "wmt14_en_de_shaw", "--mirror", mirror, "--out", out, *UPDATES]

@@ -11,18 +11,31 @@ import pytest
 
 from .commands import ENVIRONMENT, ROOT, SMALL, one_line, run
 
-UPDATES = ["--max-update", 400, "--save-every", 100]
+UPDATES = ["--max-update", 250, "--save-every", 50]
 SYSTEMS = ["--archs", "transformer_none_tiny roformer_tiny", "--variant", "half roformer_tiny --rope-layout half"]
 FLAGS = ["--", *SMALL, "--max-tokens", "300", "--disable-validation"]
 NAMES = ["transformer_none_tiny", "roformer_tiny", "roformer_tiny-half"]
 
 
-def command(corpus, out, *options):
-    return ["scripts/reproduce.sh", "demo", "--data", corpus, "--out", out, *UPDATES, *SYSTEMS, *options, *FLAGS]
+TESTS = ["test_2016_flickr", "test_2016_flickr_x2", "test_2016_flickr_x4", "val"]
+
+
+@pytest.fixture(scope="module")
+def raw(corpus, tmp_path_factory):
+    """The small corpus under Multi30k's names."""
+    folder = tmp_path_factory.mktemp("raw")
+    for ours, theirs in (("train", "train"), ("valid", "val"), ("test", TESTS[0])):
+        for lang in ("en", "de"):
+            shutil.copy(corpus / f"{ours}.{lang}", folder / f"{theirs}.{lang}")
+    return folder
+
+
+def command(raw, out, *options):
+    return ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", out, *UPDATES, *SYSTEMS, *options, *FLAGS]
 
 
 def results(folder):
-    return {path.stem[5:]: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    return {path.stem[9:]: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
 
 
 def processes(text):
@@ -32,14 +45,14 @@ def processes(text):
 
 
 @pytest.fixture(scope="module")
-def swept(corpus, tmp_path_factory):
+def swept(raw, tmp_path_factory):
     """A sweep that was killed while two runs trained, what it left then, and that was called again."""
     out = tmp_path_factory.mktemp("sweep") / "out"
-    words = [str(word) for word in command(corpus, out, "--jobs", 2)]
+    words = [str(word) for word in command(raw, out, "--jobs", 2)]
     running = subprocess.Popen(
         words, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while running.poll() is None and len({path.parts[-4] for path in out.glob("*/seed1/checkpoints/*_100.pt")}) < 2:
+    while running.poll() is None and len({path.parts[-4] for path in out.glob("*/seed1/checkpoints/*_50.pt")}) < 2:
         time.sleep(0.1)
     os.kill(running.pid, signal.SIGTERM)
     _, said = running.communicate(timeout=120)
@@ -64,8 +77,9 @@ def test_it_goes_on_from_the_last_checkpoints(swept):
     found = results(out / "results")
     assert sorted(found) == sorted(f"{name}-seed1" for name in NAMES)
     for result in found.values():
-        assert "unfinished" not in result and result["training"]["updates"] == 400
-        assert sorted(result["tests"]) == ["test", "test_long", "valid"]
+        assert "unfinished" not in result and result["training"]["updates"] == 250
+        assert list(result["tests"]) == TESTS and result["tests"]["val"]["subset"] == "valid"
+        assert [result["tests"][name]["sentences"] for name in TESTS] == [21, 10, 5, 21]
     for name in NAMES[:2]:
         log = (out / name / "seed1/train.log").read_text(encoding="utf-8")
         assert "Loaded checkpoint" in log
@@ -77,20 +91,20 @@ def test_two_run_at_a_time_with_a_part_of_the_cores_each(swept):
     assert left["said"].count(": begins (log: ") == 2
     for result in results(out / "results").values():
         assert result["run"]["jobs"] == "2" and int(result["run"]["threads"]) <= max(1, os.cpu_count() // 2)
-    assert again.stderr.count(": finished, sacreBLEU test ") == 3
+    assert again.stderr.count(": finished, sacreBLEU test_2016_flickr ") == 3
 
 
 def test_a_variant_has_its_flags_and_its_name(swept):
     out, _, again = swept
     half, plain = (results(out / "results")[f"{name}-seed1"] for name in ("roformer_tiny-half", "roformer_tiny"))
     assert half["variant"] == "half" and half["run"]["flags"] == plain["run"]["flags"] + " --rope-layout half"
-    assert "roformer_tiny (half) seed 1 test_long" in again.stdout
+    assert "roformer_tiny (half) seed 1 test_2016_flickr_x4" in again.stdout
 
 
-def test_what_is_finished_is_not_run_again_on_another_machine(swept, corpus, tmp_path):
+def test_what_is_finished_is_not_run_again_on_another_machine(swept, raw, tmp_path):
     out, _, again = swept
     shutil.copytree(out / "results", tmp_path / "results")
-    elsewhere = command(corpus, tmp_path / "out", "--results", tmp_path / "results", "--report", tmp_path / "report")
+    elsewhere = command(raw, tmp_path / "out", "--results", tmp_path / "results", "--report", tmp_path / "report")
     done = run(*elsewhere)
     assert done.stderr.count("finished before") == 3 and not (tmp_path / "out/roformer_tiny").exists()
     assert (
