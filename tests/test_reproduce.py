@@ -69,7 +69,9 @@ def test_one_training_that_fails_does_not_stop_the_others(mirror, tmp_path):
     assert "--rope-base belongs to the encoding rope" in errors[0]
     assert "not finished: transformer_alibi_tiny seed 1; see above; call again to go on" in errors[-1]
     report = (out / "report/report.md").read_text(encoding="utf-8")
-    assert [line for line in report.splitlines() if "transformer_alibi_tiny" in line and "not run" in line]
+    assert [line for line in report.splitlines() if "transformer_alibi_tiny" in line and "not finished" in line]
+    assert "--rope-base belongs to the encoding rope" in report.split("### Runs that did not finish")[1].split("###")[0]
+    assert "--rope-base" in result(out, "wmt14_en_de-transformer_alibi_tiny-seed1")["unfinished"]
     assert result(out, "wmt14_en_de-roformer_tiny-seed1")["arch"] == "roformer_tiny"
 
 
