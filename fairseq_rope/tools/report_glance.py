@@ -33,6 +33,7 @@ else:  # run by path
     from result_file import Result  # type: ignore[no-redef, import-not-found]
     from systems import System, mean  # type: ignore[no-redef, import-not-found]
 
+LAST, FALL = 0.2, 0.01  # of the updates; of the validation loss
 COLUMNS = (
     "sacreBLEU, mean ± standard deviation over seeds; * marks a difference to the baseline that is significant "
     f"(p < {LEVEL} with each common seed)."
@@ -83,7 +84,7 @@ def glance(
     header += ["speed"] if timed else []
     table = Table(header, system_rows(run, cells, len(header) - 1))
     sentences = [*_best(run, baseline, test), *_cost(run[0], baseline, speeds[id(run[0])] if timed else None)]
-    blocks: List[Block] = [Heading(3, "At a glance"), Paragraph([*sentences, *_certainty(run, test)])]
+    blocks: List[Block] = [Heading(3, "At a glance"), Paragraph([*sentences, *_certainty(run, test), *_budget(run)])]
     blocks += [Paragraph(list(claims))] if claims else []
     return [*blocks, Paragraph(COLUMNS + (SPEED if timed else "")), table]
 
@@ -161,3 +162,20 @@ def _certainty(run: Sequence[System], test: str) -> List[Inline]:
         return [f"{text}, of which one seed each tells nothing."]
     shown = f"{text}, which the deviation over {count(max(seeds), 'seed')} shows"
     return [f"{shown}; where there is one seed, nothing does." if min(seeds) == 1 else f"{shown}."]
+
+
+def still_falling(result: Result) -> bool:
+    """Whether the validation loss fell by :data:`FALL` or more over the last part, :data:`LAST`, of the updates."""
+    curve = result["curve"]["valid"]
+    earlier = [nll for at, nll in zip(curve["updates"], curve["nll"]) if at <= (1 - LAST) * curve["updates"][-1]]
+    return bool(earlier) and curve["nll"][-1] <= (1 - FALL) * earlier[-1]
+
+
+def _budget(run: Sequence[System]) -> List[Inline]:
+    """That more training could change the order, where it could."""
+    falling = sum(any(still_falling(result) for result in system.results) for system in run)
+    if not falling:
+        return []
+    those = "all of them" if falling == len(run) else f"{falling} of {count(len(run), 'system')}"
+    fell = f"by {FALL:.0%} or more over the last {LAST:.0%} of the updates"
+    return [f" When training ended, the validation loss of {those} still fell, {fell}: more could change the order."]

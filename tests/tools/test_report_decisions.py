@@ -1,5 +1,7 @@
 """What a reader of the report decides by: the first table, the papers' claims, variants, longer sentences."""
 
+import json
+
 import pytest
 
 from fairseq_rope.tools.claims import CLAIMS, Claim, check
@@ -103,6 +105,20 @@ def test_without_records_of_the_conditions_there_is_no_speed(tmp_path):
     found = systems(tmp_path)
     assert speed(found[ROTARY], found[SINUSOIDAL]) is None
     assert "speed" not in table(markdown(tmp_path), "At a glance")["header"]
+
+
+@pytest.mark.parametrize(
+    ("nll", "falling"), [([3.0, 2.5, 2.0, 1.99], False), ([3.0, 2.5, 2.0, 1.98], True), ([2.0], False), ([], False)]
+)
+def test_a_training_that_ended_early_is_named(tmp_path, nll, falling):
+    curve = {"updates": [50, 70, 80, 100][: len(nll)], "seconds": [1] * len(nll), "nll": nll}
+    for arch in (SINUSOIDAL, ROTARY):
+        path = result(tmp_path, arch, test=0.3)
+        made = json.loads(path.read_text())
+        made["curve"]["valid"] = curve if arch == ROTARY else {"updates": [], "seconds": [], "nll": []}
+        path.write_text(json.dumps(made))
+    said = part(markdown(tmp_path), "At a glance")
+    assert ("the validation loss of 1 of 2 systems still fell" in said) == falling
 
 
 def test_what_is_kept_on_longer_sentences_is_of_the_same_run(tmp_path):
