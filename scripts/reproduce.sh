@@ -66,16 +66,27 @@ read -ra archs <<<"${archs:-${DEFAULT_ARCHS[*]}}"
 read -ra seeds <<<"$seeds"
 ((${#archs[@]} && ${#seeds[@]})) || usage_error "--archs and --seeds must not be empty"
 for seed in "${seeds[@]}"; do need_number --seeds "$seed"; done
+need_once() { # OPTION WORD...: two runs of one name would be in one folder
+  local twice
+  twice=$(printf '%s\n' "${@:2}" | sort | uniq -d | head -n 1)
+  [[ ! $twice ]] || usage_error "$1 names '$twice' twice: name it once"
+}
+need_once --seeds "${seeds[@]}"
+[[ $baseline != *[^A-Za-z0-9_]* ]] || usage_error "--baseline must be one architecture, not '$baseline'"
 use_environment fairseq-train
 known=$(python -m fairseq_rope --check-arch "${archs[@]}") || exit 1
 read -ra archs <<<"$known"
-systems=("${archs[@]}") # each is: ARCH [VARIANT FLAGS...]
+systems=("${archs[@]}") names=() # each is: ARCH [VARIANT FLAGS...]
 for variant in ${variants[@]+"${variants[@]}"}; do
   read -r name arch rest <<<"$variant"
-  [[ $name =~ ^[A-Za-z0-9_.]+$ && $rest == --* ]] ||
+  [[ $name =~ ^[A-Za-z0-9_.]+$ && $arch =~ ^[A-Za-z0-9_]+$ && $rest == --* ]] ||
     usage_error "--variant is \"NAME ARCH FLAGS\", as in \"half roformer_base --rope-layout half\", not '$variant'"
+  [[ $rest != *[\'\"\\]* ]] ||
+    usage_error "--variant splits its flags at spaces and knows no quotes: write --flag=value without spaces, not '$rest'"
+  names+=("$name $arch")
   systems+=("$arch $name $rest")
 done
+need_once --variant ${names[@]+"${names[@]}"}
 python -m fairseq_rope --check-arch "${systems[@]%% *}" ${baseline:+"$baseline"} >/dev/null || exit 1
 
 if [[ ! $raw && $DOWNLOAD == yes ]]; then
