@@ -75,6 +75,17 @@ def test_systems_that_the_bootstrap_cannot_tell_from_the_best_are_named(tmp_path
     assert "which the deviation over 2 seeds shows; where there is one seed, nothing does." in said
 
 
+def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_path):
+    for seed, rate in ((1, 0.4), (2, 0.0)):
+        result(tmp_path, SINUSOIDAL, seed, rates={"test": rate})
+    result(tmp_path, ROTARY, 1, rates={"test": 0.2})  # of a sweep that is not at its end
+    result(tmp_path, LEARNED, 1, rates={"test": 0.6})
+    said = part(markdown(tmp_path), "At a glance")
+    assert said.startswith(f"\n\nBest on `test`: `{SINUSOIDAL}`")
+    assert f"Significantly better than it over their common seeds, though not over all: `{ROTARY}`." in said
+    assert "The other one is significantly worse" in said
+
+
 @pytest.mark.parametrize(
     ("other", "relative"),
     [
