@@ -197,6 +197,15 @@ def test_claims_about_longer_input_are_tested_on_the_longest_set(tmp_path):
     assert found[1] == "agrees" and found[3] == "`test_x4`"
 
 
+def test_what_the_papers_say_of_each_other_is_tested_too(tmp_path):
+    for arch, rate in ((ROTARY, 0.1), (LEARNED, 0.3), ("transformer_t5_tiny", 0.3), ("transformer_alibi_tiny", 0.4)):
+        result(tmp_path, arch, rates={"test": rate, "test_long": rate})
+    text = markdown(tmp_path)
+    assert "3 borne out, 1 contradicted, 0 open" in part(text, "At a glance")
+    assert "Contradicted: ALiBi extrapolates to longer input better than rotary positions" in part(text, "At a glance")
+    assert "15.78 against 16.59" in part(text, TITLE) and "15.78 against 16.46" in part(text, TITLE)
+
+
 def test_variants_say_nothing_about_claims(tmp_path):
     result(tmp_path, SINUSOIDAL, test=0.3)
     result(tmp_path, ROTARY, variant="half", test=0.1)
