@@ -94,8 +94,8 @@ if [[ ! $raw && $DOWNLOAD == yes ]]; then
   "$ROOT/scripts/download.sh" --out "$raw" ${download_options[@]+"${download_options[@]}"}
 else
   ((${#download_options[@]} == 0)) || usage_error "${download_options[0]} is for recipes that download, without --data"
-  : "${raw:=$ROOT/data/$recipe}"
-  [[ -d $raw ]] || die "$raw not found: give the folder with the raw text of $recipe as --data FOLDER"
+  : "${raw:=$ROOT/data/${SAME_DATA_AS:-$recipe}}"
+  [[ -d $raw ]] || die "$raw not found: give the folder with the raw text of ${SAME_DATA_AS:-$recipe} as --data FOLDER"
 fi
 tests=() subsets=()
 # shellcheck disable=SC2153  # TESTS is the recipe's
@@ -189,7 +189,7 @@ free_place() { # sets `slot`
   done
 }
 stop() { # SIGNAL EXIT: what runs is ended and listed as cut
-  trap '' INT TERM
+  trap '' HUP INT TERM
   local slot
   for slot in "${!pids[@]}"; do kill -TERM -- "-${pids[slot]}" 2>/dev/null || unset "running[slot]"; done
   wait || true
@@ -203,6 +203,7 @@ stop() { # SIGNAL EXIT: what runs is ended and listed as cut
 }
 trap 'stop INT 130' INT
 trap 'stop TERM 143' TERM
+trap 'stop HUP 129' HUP # the runs are in groups of their own, which a terminal that closes does not reach
 mkdir -p "$results"
 for seed in "${seeds[@]}"; do
   for system in "${systems[@]}"; do
@@ -229,7 +230,7 @@ for system in "${systems[@]}"; do
     if finished; then files+=("$file"); else failed+=("$arch${variant:+ ($variant)} seed $seed"); fi
   done
 done
-((${#files[@]})) || die "no run succeeded: ${failed[*]}"
+((${#files[@]})) || { make_report >/dev/null || true; die "no run succeeded: ${failed[*]}"; }
 echo
 echo "Recipe $recipe"
 table=$runs/table.txt
