@@ -66,16 +66,27 @@ read -ra archs <<<"${archs:-${DEFAULT_ARCHS[*]}}"
 read -ra seeds <<<"$seeds"
 ((${#archs[@]} && ${#seeds[@]})) || usage_error "--archs and --seeds must not be empty"
 for seed in "${seeds[@]}"; do need_number --seeds "$seed"; done
+need_once() { # OPTION WORD...: two runs of one name would be in one folder
+  local twice
+  twice=$(printf '%s\n' "${@:2}" | sort | uniq -d | head -n 1)
+  [[ ! $twice ]] || usage_error "$1 names '$twice' twice: name it once"
+}
+need_once --seeds "${seeds[@]}"
+[[ $baseline != *[^A-Za-z0-9_]* ]] || usage_error "--baseline must be one architecture, not '$baseline'"
 use_environment fairseq-train
 known=$(python -m fairseq_rope --check-arch "${archs[@]}") || exit 1
 read -ra archs <<<"$known"
-systems=("${archs[@]}") # each is: ARCH [VARIANT FLAGS...]
+systems=("${archs[@]}") names=() # each is: ARCH [VARIANT FLAGS...]
 for variant in ${variants[@]+"${variants[@]}"}; do
   read -r name arch rest <<<"$variant"
-  [[ $name =~ ^[A-Za-z0-9_.]+$ && $rest == --* ]] ||
+  [[ $name =~ ^[A-Za-z0-9_.]+$ && $arch =~ ^[A-Za-z0-9_]+$ && $rest == --* ]] ||
     usage_error "--variant is \"NAME ARCH FLAGS\", as in \"half roformer_base --rope-layout half\", not '$variant'"
+  [[ $rest != *[\'\"\\]* ]] ||
+    usage_error "--variant splits its flags at spaces and knows no quotes: write --flag=value without spaces, not '$rest'"
+  names+=("$name $arch")
   systems+=("$arch $name $rest")
 done
+need_once --variant ${names[@]+"${names[@]}"}
 python -m fairseq_rope --check-arch "${systems[@]%% *}" ${baseline:+"$baseline"} >/dev/null || exit 1
 
 if [[ ! $raw && $DOWNLOAD == yes ]]; then
@@ -83,8 +94,8 @@ if [[ ! $raw && $DOWNLOAD == yes ]]; then
   "$ROOT/scripts/download.sh" --out "$raw" ${download_options[@]+"${download_options[@]}"}
 else
   ((${#download_options[@]} == 0)) || usage_error "${download_options[0]} is for recipes that download, without --data"
-  : "${raw:=$ROOT/data/$recipe}"
-  [[ -d $raw ]] || die "$raw not found: give the folder with the raw text of $recipe as --data FOLDER"
+  : "${raw:=$ROOT/data/${SAME_DATA_AS:-$recipe}}"
+  [[ -d $raw ]] || die "$raw not found: give the folder with the raw text of ${SAME_DATA_AS:-$recipe} as --data FOLDER"
 fi
 tests=() subsets=()
 # shellcheck disable=SC2153  # TESTS is the recipe's
@@ -178,7 +189,7 @@ free_place() { # sets `slot`
   done
 }
 stop() { # SIGNAL EXIT: what runs is ended and listed as cut
-  trap '' INT TERM
+  trap '' HUP INT TERM
   local slot
   for slot in "${!pids[@]}"; do kill -TERM -- "-${pids[slot]}" 2>/dev/null || unset "running[slot]"; done
   wait || true
@@ -192,6 +203,7 @@ stop() { # SIGNAL EXIT: what runs is ended and listed as cut
 }
 trap 'stop INT 130' INT
 trap 'stop TERM 143' TERM
+trap 'stop HUP 129' HUP # the runs are in groups of their own, which a terminal that closes does not reach
 mkdir -p "$results"
 for seed in "${seeds[@]}"; do
   for system in "${systems[@]}"; do
@@ -218,7 +230,7 @@ for system in "${systems[@]}"; do
     if finished; then files+=("$file"); else failed+=("$arch${variant:+ ($variant)} seed $seed"); fi
   done
 done
-((${#files[@]})) || die "no run succeeded: ${failed[*]}"
+((${#files[@]})) || { make_report >/dev/null || true; die "no run succeeded: ${failed[*]}"; }
 echo
 echo "Recipe $recipe"
 table=$runs/table.txt

@@ -87,7 +87,8 @@ setting "data $(sha256sum <"$data/.stamps/binarize" | cut -c 1-64)"
 setting "train ${flags[*]} --save-interval-updates $save_every${target_tokens:+ target tokens $target_tokens}"
 [[ $print_settings == no ]] || { printf '%s' "$SETTINGS"; exit; }
 pair=$(find "$data/bin" -name 'train.*.idx' -printf '%f\n' | sort | head -n 1 | cut -d . -f 2) # such as en-de
-python -m fairseq_rope --check-arch "$arch" >/dev/null || exit 1
+known=$(python -m fairseq_rope --check-arch "$arch") || exit 1
+[[ $known == "$arch" ]] || usage_error "--arch must be one architecture, not '$arch'"
 
 # bf16 in hardware: from compute capability 8 on
 read -r gpus bf16 <<<"$(python -c 'import torch; print(torch.cuda.device_count(), torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8)')"
@@ -141,15 +142,23 @@ if ((node_rank > 0)); then # the first machine keeps the run
   exit
 fi
 
+# By one training at a time: what a killed script left running (a kill -9 reaches no child) has the lock still.
+lock_run() {
+  mkdir -p "$out"
+  exec {lock}>"$out/.lock"
+  flock -w 10 -E 9 "$lock" 2>/dev/null || (($? != 9)) || # 9: taken; other numbers: the file system knows no locks
+    die "another training runs in $out: wait for it, or end it (its processes are those that name the folder)"
+}
+lock_run
 if [[ -f $out/settings && $(<"$out/settings") != "${SETTINGS%$'\n'}" ]]; then
   old=$out.old-$(date +%Y%m%d-%H%M%S)
   say "other settings than before: the old run moves to $old"
   mv "$out" "$old"
+  lock_run
 fi
 reached=$(newest)
 ((reached <= max_update)) ||
   die "$out was trained for $reached updates already: choose --max-update $reached or more, or another --out"
-mkdir -p "$out"
 printf '%s' "$SETTINGS" >"$out/settings"
 
 # A kill while fairseq copied its last checkpoint leaves a damaged one: go back to the newest by updates.

@@ -206,6 +206,27 @@ def test_an_interrupted_training_ends(data, tmp_path):
     assert not (tmp_path / "run/.stamps/train").exists()
 
 
+def test_what_a_killed_script_left_running_keeps_the_run(data, tmp_path):
+    out = tmp_path / "run"
+    process = start_training(data, out)
+    try:
+        os.killpg(process.pid, signal.SIGSTOP)  # so that it is still there
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        kept = (out / "settings").read_text()
+        options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--", *SMALL, "--max-tokens", 600]
+        one_line(run("scripts/train.sh", *options, fails=True), f"another training runs in {out}: wait for it, or end")
+        assert (out / "settings").read_text() == kept and not list(tmp_path.glob("run.old*"))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_pattern_is_no_architecture(data, tmp_path):
+    options = ["--data", data, "--arch", "roformer_t*", "--out", tmp_path / "run"]
+    one_line(run("scripts/train.sh", *options, fails=True), "--arch must be one architecture, not 'roformer_t*'")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
     out = tmp_path / "run"
     options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 5, "--max-update", 1000]

@@ -114,12 +114,48 @@ def test_what_is_finished_is_not_run_again_on_another_machine(swept, raw, tmp_pa
     assert (tmp_path / "report/report.html").is_file()
 
 
+def test_a_closed_terminal_ends_the_runs_and_costs_no_finished_result(swept, raw, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(swept[0], out)
+    more = [str(word) for word in [*command(raw, out)[:6], "--max-update", 10**6, *SYSTEMS, *FLAGS]]
+    running = subprocess.Popen(more, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    record = out / NAMES[0] / "seed1/run.json"
+    while running.poll() is None and json.loads(record.read_text(encoding="utf-8"))["max_update"] != "1000000":
+        time.sleep(0.1)
+    os.kill(running.pid, signal.SIGHUP)
+    _, said = running.communicate(timeout=120)
+    assert running.returncode == 129 and "ended by a signal (HUP)" in said and processes(out) == []
+    assert results(out / "results") == results(swept[0] / "results")
+
+
+def test_a_sweep_of_which_all_fails_has_a_report_that_says_so(swept, raw, tmp_path):
+    options = ["--results", tmp_path / "results", "--report", tmp_path / "report", "--archs", "transformer_alibi_tiny"]
+    words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", swept[0], *UPDATES, *options, *FLAGS]
+    failed = run(*words, "--rope-base", 500, fails=True)
+    assert failed.stderr.splitlines()[-1].endswith("error: no run succeeded: transformer_alibi_tiny seed 1")
+    report = (tmp_path / "report/report.md").read_text(encoding="utf-8")
+    assert "--rope-base belongs to the encoding rope" in report.split("### Runs that did not finish")[1]
+
+
+def test_a_recipe_that_shares_data_takes_them_from_the_same_folder(tmp_path):
+    failed = run("scripts/reproduce.sh", "multi30k_cpu", "--out", tmp_path / "out", fails=True)
+    one_line(failed, "data/multi30k not found: give the folder with the raw text of multi30k as --data FOLDER")
+
+
 @pytest.mark.parametrize(
     "options,message",
     [
         (["--variant", "half"], '--variant is "NAME ARCH FLAGS"'),
         (["--variant", "half roformer_tiny rope-layout"], '--variant is "NAME ARCH FLAGS"'),
         (["--variant", "half rofromer_tiny --rope-layout half"], "unknown architecture 'rofromer_tiny'"),
+        (["--variant", "half roformer_* --rope-layout half"], '--variant is "NAME ARCH FLAGS"'),
+        (["--variant", "x roformer_tiny --adam-betas '(0.9, 0.9)'"], "knows no quotes: write --flag=value"),
+        (
+            ["--variant", "x roformer_tiny --rope-base 500", "--variant", "x roformer_tiny --rope-layout half"],
+            "--variant names 'x roformer_tiny' twice",
+        ),
+        (["--seeds", "1 2 1"], "--seeds names '1' twice"),
+        (["--baseline", "*_tiny"], "--baseline must be one architecture, not '*_tiny'"),
         (["--jobs", "0"], "--jobs must be at least 1"),
         (["--jobs", "many"], "--jobs must be a whole number"),
     ],

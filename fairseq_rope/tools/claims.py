@@ -60,6 +60,28 @@ CLAIMS: Sequence[Claim] = (
         "transformer_shaw",
     ),
     Claim(
+        "RoFormer 2024",
+        "rotary positions beat learned ones",
+        "language model of 125M parameters, OpenWebText2: perplexity 15.78 against 16.59; not translation",
+        "roformer",
+        "transformer_learned",
+    ),
+    Claim(
+        "RoFormer 2024",
+        "rotary positions beat T5's",
+        "language model of 125M parameters, OpenWebText2: perplexity 15.78 against 16.46; not translation",
+        "roformer",
+        "transformer_t5",
+    ),
+    Claim(
+        "RoFormer 2024",
+        "ALiBi extrapolates to longer input better than rotary positions",
+        "not measured: said in the conclusion",
+        "transformer_alibi",
+        "roformer",
+        longest=True,
+    ),
+    Claim(
         "RoFormer 2021",
         "rotary positions serve longer text better than learned ones",
         "CAIL2019-SCM, documents: 69.79% at 1,024 tokens against BERT's 67.77% at 512; not translation",
@@ -81,6 +103,13 @@ CLAIMS: Sequence[Claim] = (
         "as the architecture here does not); not translation",
         "tupe_r",
         "transformer_t5",
+    ),
+    Claim(
+        "TUPE (Ke et al. 2021)",
+        "untied positions with a relative bias beat those without",
+        "GLUE average of BERT-Base: 84.90 (TUPE-R) against 84.48 (TUPE-A); not translation",
+        "tupe_r",
+        "tupe_a",
     ),
     Claim(
         "Press et al. 2022",

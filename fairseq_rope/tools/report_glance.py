@@ -122,6 +122,7 @@ def _best(run: Sequence[System], baseline: Optional[System], test: str) -> List[
     best = run[0]
     found, _ = differences(run, best, test)
     close = [system for i, system in enumerate(run) if i in found and not found[i].significant]
+    ahead = [system for i, system in enumerate(run) if i in found and found[i].significant and found[i].bleu > 0]
     apart = [system for i, system in enumerate(run) if i not in found and system is not best]
     text: List[Inline] = ["Best on ", Code(test), ": ", *label(best), f", {mean_bleu(best, test):.2f} sacreBLEU"]
     text.append(", which is the baseline." if best is baseline else ".")
@@ -130,8 +131,11 @@ def _best(run: Sequence[System], baseline: Optional[System], test: str) -> List[
         least = min([best, *close], key=parameters)
         if parameters(least) < parameters(best):
             text += [" The smallest of these is ", *label(least), f" with {parameters(least):,} parameters."]
-    if found and len(close) < len(found):
-        rest = "Each other one" if len(found) - len(close) > 1 else "The other one"
+    if ahead:
+        text += [" Significantly better than it over their common seeds, though not over all: ", *labels(ahead), "."]
+    worse = len(found) - len(close) - len(ahead)
+    if worse:
+        rest = "Each other one" if worse > 1 else "The other one"
         text.append(f" {rest} is significantly worse (p < {LEVEL}).")
     if apart:
         text += [" Without a common seed and so not compared with it: ", *labels(apart), "."]

@@ -19,12 +19,12 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 if __package__:
     from .position_file import position_entry
-    from .result_file import FORMAT, ResultError, write_result
+    from .result_file import FORMAT, ResultError, read_results, write_result
     from .sentence_scores import bleu, columns, rows
     from .train_log import LogError, Point, TrainLog, read_log, thinned
 else:  # run by path
     from position_file import position_entry  # type: ignore[no-redef, import-not-found]
-    from result_file import FORMAT, ResultError, write_result  # type: ignore[no-redef, import-not-found]
+    from result_file import FORMAT, ResultError, read_results, write_result  # type: ignore[no-redef, import-not-found]
     from sentence_scores import bleu, columns, rows  # type: ignore[no-redef, import-not-found]
     from train_log import LogError, Point, TrainLog, read_log, thinned  # type: ignore[no-redef, import-not-found]
 
@@ -83,7 +83,7 @@ def collect(
             "train": _curve(thinned(log.train, POINTS)),
             "valid": _curve(thinned(log.valid, len(log.valid) or 1)),
         },
-        **position_entry(run),
+        **({} if unfinished else position_entry(run)),
         "tests": tests,
     }
 
@@ -197,6 +197,14 @@ def _lines(path: Path) -> List[str]:
     return lines if lines[-1] else lines[:-1]
 
 
+def _has_scores(path: Path) -> bool:
+    """Whether a result file is that of a finished run, and not damaged."""
+    try:
+        return any(result["tests"] for _, result in read_results([path]))
+    except ResultError:
+        return False
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--run", type=Path, required=True, help="trained, averaged and scored run")
@@ -218,6 +226,8 @@ def main() -> None:
         if not subsets or len(set(subsets.values())) < len(words):
             raise ResultError(f"--subsets '{args.subsets}' must name each test set, and each once")
         entries = dict(entry.split("=", 1) for entry in args.entries)
+        if args.unfinished and args.out.is_file() and _has_scores(args.out):
+            raise ResultError(f"{args.out} has the scores of a finished run: name another file as --out, or remove it")
         result = collect(args.run, args.data, args.recipe, subsets, entries, args.unfinished or "")
         write_result(result, args.out)
     except (ResultError, OSError, UnicodeDecodeError) as error:

@@ -11,7 +11,7 @@ from fairseq_rope.tools.position_terms import tupe_correlations
 from fairseq_rope.tools.result_file import ResultError
 from tests.helpers import build_felt, build_with
 from tests.tools.test_pictures import run_folder
-from tests.tools.test_results import made, result_of  # noqa: F401  (a fixture)
+from tests.tools.test_results import made, result_of, unfinished  # noqa: F401  (a fixture)
 
 LARGEST = 60_000  # bytes, of four heads on two sides
 
@@ -83,6 +83,14 @@ def test_the_result_file_takes_the_summary_where_there_is_one(made):  # noqa: F8
     path = made[0] / NAME
     path.write_text(json.dumps({"format": "fairseq_rope positions 1", "checkpoint": "a", "encoder": {"base": 2}}))
     assert result_of(made)["positions"] == {"checkpoint": "a", "encoder": {"base": 2}}
+
+
+def test_a_summary_of_another_checkpoint_keeps_no_unfinished_run_from_being_listed(made):  # noqa: F811
+    path = made[0] / NAME
+    path.write_text(json.dumps({"format": "fairseq_rope positions 1", "checkpoint": "a", "encoder": {"base": 2}}))
+    torch.save({}, made[0] / "checkpoint.pt")  # a run that went on, and was killed when it was averaged anew
+    (made[0] / "scores/test1.json").unlink()
+    assert "positions" not in unfinished(made)
 
 
 def test_a_summary_of_another_checkpoint_or_form_is_refused(tmp_path):

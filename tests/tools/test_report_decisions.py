@@ -77,6 +77,17 @@ def test_systems_that_the_bootstrap_cannot_tell_from_the_best_are_named(tmp_path
     assert "which the deviation over 2 seeds shows; where there is one seed, nothing does." in said
 
 
+def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_path):
+    for seed, rate in ((1, 0.4), (2, 0.0)):
+        result(tmp_path, SINUSOIDAL, seed, rates={"test": rate})
+    result(tmp_path, ROTARY, 1, rates={"test": 0.2})  # of a sweep that is not at its end
+    result(tmp_path, LEARNED, 1, rates={"test": 0.6})
+    said = part(markdown(tmp_path), "At a glance")
+    assert said.startswith(f"\n\nBest on `test`: `{SINUSOIDAL}`")
+    assert f"Significantly better than it over their common seeds, though not over all: `{ROTARY}`." in said
+    assert "The other one is significantly worse" in said
+
+
 @pytest.mark.parametrize(
     ("other", "relative"),
     [
@@ -200,6 +211,15 @@ def test_claims_about_longer_input_are_tested_on_the_longest_set(tmp_path):
     result(tmp_path, "transformer_alibi_tiny", rates={"test": 0.3, "test_x4": 0.2, "test_x2": 0.5})
     found = table(markdown(tmp_path), TITLE)["Press et al. 2022"]
     assert found[1] == "agrees" and found[3] == "`test_x4`"
+
+
+def test_what_the_papers_say_of_each_other_is_tested_too(tmp_path):
+    for arch, rate in ((ROTARY, 0.1), (LEARNED, 0.3), ("transformer_t5_tiny", 0.3), ("transformer_alibi_tiny", 0.4)):
+        result(tmp_path, arch, rates={"test": rate, "test_long": rate})
+    text = markdown(tmp_path)
+    assert "3 borne out, 1 contradicted, 0 open" in part(text, "At a glance")
+    assert "Contradicted: ALiBi extrapolates to longer input better than rotary positions" in part(text, "At a glance")
+    assert "15.78 against 16.59" in part(text, TITLE) and "15.78 against 16.46" in part(text, TITLE)
 
 
 def test_variants_say_nothing_about_claims(tmp_path):

@@ -309,5 +309,12 @@ def test_the_command_says_that_a_run_did_not_finish(made, tmp_path):
     done = subprocess.run([*command, "killed"], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("roformer_tiny, seed 3: not finished: killed\n")
     assert json.loads((tmp_path / "out.json").read_text()) == unfinished(made)
+    finished = to_text({**unfinished(made), "tests": {"test_long": {}}})
+    (tmp_path / "out.json").write_text(finished)
+    failed = subprocess.run([*command, "killed"], capture_output=True, text=True)
+    assert failed.returncode == 1 and "out.json has the scores of a finished run" in failed.stderr
+    assert (tmp_path / "out.json").read_text() == finished
+    (tmp_path / "out.json").write_text(finished[:50])  # damaged
+    subprocess.run([*command, "killed"], capture_output=True, check=True)
     failed = subprocess.run([*command, " "], capture_output=True, text=True)
     assert failed.returncode == 2 and "--unfinished must say why" in failed.stderr
