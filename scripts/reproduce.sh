@@ -127,7 +127,7 @@ collect() { # FLAGS...: the run's result file
   python "$TOOLS/results.py" --run "$run" --data "$out/data" --recipe "$recipe" --subsets "${subsets[*]}" --out "$file" "$@" \
     ${variant:+"variant=$variant"} >/dev/null
 }
-finished() {
+finished() { # status 3: the file is of a finished run with other settings
   [[ -f $file ]] && python "$TOOLS/sweep.py" finished "$file" --subsets "${subsets[*]}" --max-update "$max_update" \
     --settings "$("$ROOT/scripts/train.sh" --print-settings "${training[@]}")"
 }
@@ -171,7 +171,9 @@ start() { # in the place `slot`, in a process group of its own, so that it can b
     if one_run; then
       say "$name: finished${log:+, $(python "$TOOLS/sweep.py" summary "$file")}" 2>&3
     else
-      collect --unfinished "$(last_error "${log:-$run/train.log}")" 2>/dev/null || true
+      reason=$(last_error "${log:-$run/train.log}")
+      [[ $log || ! -f $run/.stamps/train ]] || reason='trained, but not averaged or not scored'
+      collect --unfinished "$reason" 2>/dev/null || true
       say "$name: not finished${log:+ (log: $log)}" 2>&3
     fi
   } >&"$to" 2>&1 </dev/null &
@@ -208,9 +210,15 @@ mkdir -p "$results"
 for seed in "${seeds[@]}"; do
   for system in "${systems[@]}"; do
     choose "$system" "$seed"
-    if finished; then
+    state=0
+    finished || state=$?
+    if ((state == 0)); then
       say "$arch${variant:+ ($variant)}, seed $seed: finished before ($file)"
       continue
+    elif ((state == 3)); then # as train.sh does with the run
+      old=$file.old-$(date +%Y%m%d-%H%M%S)
+      say "$file is of a run with other settings: it moves to $old"
+      mv "$file" "$old"
     fi
     ended=no
     free_place

@@ -39,7 +39,9 @@ def test_the_recipe_runs_from_the_archives_to_the_report(mirror, corpus, tmp_pat
     text = (out / "raw/train.de").read_text(encoding="utf-8").split("\n")
     assert sorted(text) == sorted((corpus / "train.de").read_text(encoding="utf-8").split("\n"))
     info = json.loads((out / "data/prepare.json").read_text())
-    assert info["pairs"] == {"train": 400, "valid": 21, "test": 21} and info["hyphens"] == "split"
+    assert (
+        info["pairs"] == {"train": 400, "valid": 21, "test": 21, "test1": 10, "test2": 5} and info["hyphens"] == "split"
+    )
     found = result(out, "wmt14_en_de-roformer_tiny-seed2")
     assert found["training"]["averaged"] == 5 and found["training"]["updates"] == 5
     assert found["tests"]["newstest2014"]["sentences"] == 21

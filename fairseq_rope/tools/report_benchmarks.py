@@ -20,8 +20,8 @@ READING: Text = (
     "Within a file the candidates ran in turn in one process. Times as fast: the median over the rounds of the "
     "baseline's time divided by the candidate's own, more than 1 being faster, with its quartiles. Seconds and tokens "
     "per second of different files do not compare. Share of peak: of the rate of large matrix products that the file's "
-    "machine was measured to have. The time against another candidate is the quotient of the two times as fast, in the "
-    "same file and precision."
+    "machine was measured to have. The time against another candidate is the quotient of the two seconds, in the same "
+    "file and precision."
 )
 STOCK: Text = (
     Code("stock"),
@@ -124,7 +124,7 @@ def _relative(row: Row, rows: Sequence[Row]) -> str:
     for other in rows:
         system = str(other["candidate"]).partition("@")[0]
         if system == SINUSOIDAL and other.get("precision") == row.get("precision"):
-            return f"{other[RATIO] / row[RATIO]:.2f}"
+            return f"{row['seconds'] / other['seconds']:.2f}"
     return ""
 
 

@@ -7,6 +7,8 @@ if __package__:
     from .comparison import LEVEL
     from .document import Block, Code, Heading, Inline, Paragraph, Strong, Table, Text
     from .report_cells import count, label, p_values, signed
+    from .report_longer import kept
+    from .systems import mean
 else:  # run by path
     from claims import AGREES, CONTRADICTS, OPEN, Checked  # type: ignore[no-redef, import-not-found]
     from comparison import LEVEL  # type: ignore[no-redef, import-not-found]
@@ -21,18 +23,25 @@ else:  # run by path
         Text,
     )
     from report_cells import count, label, p_values, signed  # type: ignore[no-redef, import-not-found]
+    from report_longer import kept  # type: ignore[no-redef, import-not-found]
+    from systems import mean  # type: ignore[no-redef, import-not-found]
 
 TITLE = "The papers' claims here"
 READING = (
     "Verdicts are about this recipe alone - its size, data and budget, which are not the papers'. "
     f"'{AGREES}' is significant as claimed (paired bootstrap, p < {LEVEL} with each common seed), '{CONTRADICTS}' is "
     f"significant the other way, '{OPEN}' is neither. Where the claim is that two are equal, no significant difference "
-    "agrees, which is weak evidence. The p value covers the choice of sentences, not how much trainings differ."
+    "agrees, which is weak evidence. The p value covers the choice of sentences, not how much trainings differ. Claims "
+    "about longer input are judged by BLEU there; what is kept of each system's own BLEU stands beside it."
 )
 
 
-def claims(checked: Sequence[Checked]) -> List[Block]:
-    """A row for each claim that could be tested: who says what, the paper's figures, the difference here."""
+def claims(checked: Sequence[Checked], first: str) -> List[Block]:
+    """A row for each claim that could be tested: who says what, the paper's figures, the difference here.
+
+    Args:
+        first: the test set that the longest one goes with.
+    """
     if not checked:
         return []
     rows: List[List[Text]] = []
@@ -44,7 +53,7 @@ def claims(checked: Sequence[Checked]) -> List[Block]:
                 claim.text,
                 Strong(each.verdict) if contradicts else each.verdict,
                 [*label(each.better), " minus ", *label(each.than)],
-                Code(each.test),
+                [Code(each.test), *_kept(each, first)],
                 signed(each.difference.bleu),
                 p_values(each.difference),
                 claim.measured,
@@ -52,6 +61,14 @@ def claims(checked: Sequence[Checked]) -> List[Block]:
         )
     header = ["paper", "claim", "verdict here", "systems", "test set", "difference", "p", "measured by the paper"]
     return [Heading(3, TITLE), Paragraph(READING), Table(header, rows, left=(1, 2, 3, 4, 7))]
+
+
+def _kept(each: Checked, first: str) -> List[Inline]:
+    """For a claim about longer sentences, what both systems keep of their BLEU on the first test set."""
+    if not each.claim.longest:
+        return []
+    shares = [kept(system, first, each.test) for system in (each.better, each.than)]
+    return [f" (kept: {mean(shares[0].values()):.1f}% against {mean(shares[1].values()):.1f}%)"] if all(shares) else []
 
 
 def summary(checked: Sequence[Checked]) -> List[Inline]:

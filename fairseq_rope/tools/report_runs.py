@@ -58,8 +58,8 @@ def costs(systems: Sequence[System]) -> List[Block]:
             f"{average('updates'):,.0f}",
             f"{average('target_tokens'):,.0f}",
             f"{average('target_tokens_per_update'):,.0f}",
-            duration(average("seconds")),
-            f"{average('target_tokens_per_second'):,.0f}",
+            duration(average("seconds")) if _timed(system) else "",
+            f"{average('target_tokens_per_second'):,.0f}" if _timed(system) else "",
             ", ".join(_distinct(system, lambda result: result["training"]["averaged"])),
             f"{mean(last):.2f}" if last else "",
             "; ".join(_distinct(system, _hardware)),
@@ -70,10 +70,16 @@ def costs(systems: Sequence[System]) -> List[Block]:
     reading = (
         "Means over seeds. Tokens are target tokens, with </s>. Wall time has validation and the writing of "
         "checkpoints in it, and what a kill lost left out. Perplexity is that behind the last update, unaveraged. "
-        "Times of runs made at the same time on one machine, or beside other work, do not compare."
+        "Times compare where as many runs shared the machine, and nothing else did; they are left out where it was not "
+        "recorded how many."
     )
     table = Table(header, system_rows(systems, cells, len(header) - 1), left=(len(header) - 1,))
     return [Heading(3, "Costs"), Paragraph(reading), table]
+
+
+def _timed(system: System) -> bool:
+    """Whether it is known how many runs shared the machine."""
+    return all("jobs" in result["run"] for result in system.results)
 
 
 def _distinct(system: System, what: Callable[[Result], Any]) -> List[str]:
@@ -117,8 +123,25 @@ def commands(systems: Sequence[System], baseline: Optional[System], unfinished: 
     differing = other_settings(systems, baseline)
     if differing:
         blocks += [Paragraph("Trained otherwise than the baseline:"), Bullets(differing)]
-    blocks.append(Listing("\n".join(lines[:-1])))
+    blocks.append(Listing("\n".join([*_steps(systems), *lines[:-1]])))
     return [*blocks, Bullets([f"Versions: {text}." for text in sorted(versions)])]
+
+
+def _steps(systems: Sequence[System]) -> List[str]:
+    """What goes before and after each training; the same for all runs, or said for each of the ways there are."""
+    ways: Dict[str, None] = {}
+    for result in (result for system in systems for result in system.results):
+        lines = [result["data"].get("command", ""), f"scripts/average.sh --run RUN --data DATA --last {_last(result)}"]
+        for name, test in result["tests"].items():
+            lines.append(
+                f"scripts/score.sh --run RUN --data DATA --subset {test['subset']}    # {name}, {test['settings']}"
+            )
+        ways["\n".join(line for line in lines if line)] = None
+    return ["# before each training, and after it:", *"\n\n".join(ways).split("\n"), ""] if ways else []
+
+
+def _last(result: Result) -> int:
+    return int(result["training"]["averaged"])
 
 
 def other_settings(systems: Sequence[System], baseline: Optional[System]) -> List[Text]:

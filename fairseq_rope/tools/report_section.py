@@ -106,7 +106,7 @@ class Section:
         found, said = self._differences(first)[0], report_claims.summary(checked)
         return [
             *report_glance.glance(self.systems, self.baseline, first, [*valid, *longer], found, said),
-            *report_claims.claims(checked),
+            *report_claims.claims(checked, first),
             *report_choices.choices(self.systems, first, valid[0] if valid else None),
         ]
 

@@ -28,6 +28,9 @@ else:  # run by path
     from sentence_scores import bleu, columns, rows  # type: ignore[no-redef, import-not-found]
     from train_log import LogError, Point, TrainLog, read_log, thinned  # type: ignore[no-redef, import-not-found]
 
+PREPARED = r"(--train|--valid|--test|--out) ((?:\\.|\S)+)"
+"""Options of prepare.sh that name files."""
+
 POINTS = 150
 """Of a training curve, at most."""
 
@@ -116,6 +119,11 @@ def _reason(text: str, run: Path, data: Path) -> str:
     return " ".join(text.replace(str(run), "RUN").replace(str(data), "DATA").split())
 
 
+def _raw(found: "re.Match[str]") -> str:
+    """Of raw text the name counts, its folder does not."""
+    return f"{found[1]} {'DATA' if found[1] == '--out' else 'RAW/' + Path(found[2]).name}"
+
+
 def _placeholder(found: "re.Match[str]") -> str:
     """A folder of one machine means nothing elsewhere."""
     return f"{found[1]} {'DATA' if found[1] == '--data' else 'RUN'}"
@@ -151,6 +159,7 @@ def _data(folder: Path) -> Dict[str, Any]:
         "kept": info.get("cleaned", {}).get("kept"),
         "merges": info.get("bpe", {}).get("merges"),
         "vocabulary": info.get("vocabulary"),
+        "command": re.sub(PREPARED, _raw, info.get("command", "")),
     }
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    sweep.py finished FILE --settings TEXT --max-update N --subsets "test=NAME valid=NAME"     exits 0 if it is, else 1
+    sweep.py finished FILE --settings TEXT --max-update N --subsets "test=NAME valid=NAME"     exit status 0 if it is
     sweep.py summary FILE       one line
     sweep.py table FILE...
 
@@ -21,6 +21,10 @@ else:  # run by path
     from result_file import Result, ResultError, read_results  # type: ignore[no-redef, import-not-found]
 
 
+OTHER = 3
+"""Exit status: the file is of a finished run with other settings or updates. 1: it is of none, or lacks a test set."""
+
+
 def is_finished(result: Result, settings: str, max_update: int, tests: Sequence[str]) -> bool:
     """Whether a result is that of the run with these settings.
 
@@ -36,6 +40,11 @@ def is_finished(result: Result, settings: str, max_update: int, tests: Sequence[
         and int(result["run"].get("max_update", result["training"]["updates"])) == max_update
         and set(tests) <= set(result["tests"])
     )
+
+
+def is_finished_otherwise(result: Result, settings: str, max_update: int) -> bool:
+    """Whether a result is that of a finished run with other settings or updates."""
+    return not result.get("unfinished") and not is_finished(result, settings, max_update, [])
 
 
 def summary(result: Result) -> str:
@@ -62,7 +71,7 @@ def table(results: Sequence[Result]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     commands = parser.add_subparsers(dest="what", required=True)
-    finished = commands.add_parser("finished", help="exit status 0 if the run is finished")
+    finished = commands.add_parser("finished", help="exit status 0 if the run is finished, 3 if another is")
     finished.add_argument("file", type=Path, help="result file")
     finished.add_argument("--settings", required=True, help="settings of the run")
     finished.add_argument("--max-update", type=int, required=True, help="updates")
@@ -83,7 +92,9 @@ def main() -> None:
     except ResultError as error:
         sys.exit(f"error: {error}")
     tests = [word.split("=", 1)[1] for word in args.subsets.split()]
-    sys.exit(0 if is_finished(result, args.settings, args.max_update, tests) else 1)
+    if is_finished(result, args.settings, args.max_update, tests):
+        return
+    sys.exit(OTHER if is_finished_otherwise(result, args.settings, args.max_update) else 1)
 
 
 if __name__ == "__main__":

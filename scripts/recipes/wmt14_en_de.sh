@@ -4,7 +4,7 @@
 # 2017). The dropout is that of the architecture: 0.1 for base, 0.3 for big.
 DOWNLOAD=yes
 TRAIN=train VALID=newstest2013 TESTS=(newstest2014)
-PREPARE_FLAGS=(--merges 37000)
+PREPARE_FLAGS=(--merges 37000) JOIN_TEST=(2 4)
 TRAIN_FLAGS=(--warmup-updates 4000)
 TARGET_TOKENS=25000 BF16=yes
 MAX_UPDATE=100000 SAVE_EVERY=1500 AVERAGE_LAST=5

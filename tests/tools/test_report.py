@@ -185,8 +185,30 @@ def test_costs_are_those_of_the_log():
     cells = row(markdown(SOME), "`roformer_tiny`", after="### Costs")
     training = load(SOME[0])["training"]
     assert cells[:3] == [f"{training[key]:,}" for key in ("parameters", "updates", "target_tokens")]
-    assert cells[4] == "2 min 32 s" and cells[6] == "5"
+    assert cells[4] == cells[5] == "" and cells[6] == "5"  # how many runs shared the machine was not recorded
     assert cells[7] == f"{2 ** load(SOME[0])['curve']['valid']['nll'][-1]:.2f}"
+
+
+def test_times_are_those_of_the_log_where_it_is_known_how_many_runs_shared_the_machine(tmp_path):
+    made = load(SOME[0])
+    made["run"]["jobs"] = "1"
+    write_result(made, tmp_path / "a.json")
+    cells = row(markdown([tmp_path]), "`roformer_tiny`", after="### Costs")
+    assert cells[4:6] == ["2 min 32 s", f"{made['training']['target_tokens_per_second']:,}"]
+
+
+def test_the_steps_before_and_after_the_trainings_are_listed(tmp_path):
+    made = load(SOME[0])
+    made["data"]["command"] = "scripts/prepare.sh --train RAW/train --merges 5 --out DATA"
+    write_result(made, tmp_path / "a.json")
+    steps = markdown([tmp_path]).split("### Commands")[1]
+    assert [line for line in steps.splitlines() if line.startswith("scripts/")] == [
+        "scripts/prepare.sh --train RAW/train --merges 5 --out DATA",
+        "scripts/average.sh --run RUN --data DATA --last 5",
+        "scripts/score.sh --run RUN --data DATA --subset test    # test, beam 4, lenpen 0.6",
+        "scripts/score.sh --run RUN --data DATA --subset test1    # test_long, beam 4, lenpen 0.6",
+        made["run"]["command"],
+    ]
 
 
 def test_the_same_results_make_the_same_bytes(tmp_path):

@@ -42,12 +42,13 @@ def test_all_training_files_are_in_one_table_whatever_their_names(tmp_path):
 
 
 def test_a_time_is_relative_to_sinusoidal_positions_of_the_same_file_and_precision(tmp_path):
-    rows = [step("transformer_sinusoidal_base", 2.0), step("tupe_r_base", 1.6), step("tupe_r_base@bf16", 3.0, "bf16")]
-    write(tmp_path, "train-a", [*rows, step("transformer_sinusoidal_base@bf16", 2.4, "bf16")])
+    rows = [step("transformer_sinusoidal_base", 2.0, seconds=1.6), step("tupe_r_base", 1.6, seconds=2.0)]
+    rows += [step("tupe_r_base@bf16", 3.0, "bf16", seconds=2.4)]
+    write(tmp_path, "train-a", [*rows, step("transformer_sinusoidal_base@bf16", 2.4, "bf16", seconds=3.0)])
     write(tmp_path, "train-b", [step("tupe_r_base", 1.6)])
     (table,) = tables([tmp_path])
     assert table.header[-1] == RELATIVE
-    assert [row[-1] for row in table.rows] == ["1.00", "1.25", "0.80", "1.00", ""]  # 2 / 1.6, 2.4 / 3
+    assert [row[-1] for row in table.rows] == ["1.00", "1.25", "0.80", "1.00", ""]  # 2 / 1.6, 2.4 / 3 s
 
 
 def test_decoding_has_the_tokens_per_second_of_each_batch(tmp_path):

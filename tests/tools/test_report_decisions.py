@@ -210,7 +210,10 @@ def test_claims_about_longer_input_are_tested_on_the_longest_set(tmp_path):
     result(tmp_path, SINUSOIDAL, rates={"test": 0.1, "test_x4": 0.5, "test_x2": 0.2})
     result(tmp_path, "transformer_alibi_tiny", rates={"test": 0.3, "test_x4": 0.2, "test_x2": 0.5})
     found = table(markdown(tmp_path), TITLE)["Press et al. 2022"]
-    assert found[1] == "agrees" and found[3] == "`test_x4`"
+    shares = [
+        f"{100 * bleu('test_x4', longer) / bleu('test', first):.1f}%" for first, longer in ((0.3, 0.2), (0.1, 0.5))
+    ]
+    assert found[1] == "agrees" and found[3] == f"`test_x4` (kept: {shares[0]} against {shares[1]})"
 
 
 def test_what_the_papers_say_of_each_other_is_tested_too(tmp_path):
@@ -220,6 +223,14 @@ def test_what_the_papers_say_of_each_other_is_tested_too(tmp_path):
     assert "3 borne out, 1 contradicted, 0 open" in part(text, "At a glance")
     assert "Contradicted: ALiBi extrapolates to longer input better than rotary positions" in part(text, "At a glance")
     assert "15.78 against 16.59" in part(text, TITLE) and "15.78 against 16.46" in part(text, TITLE)
+
+
+def test_the_claim_about_the_reset_is_tested_by_the_variant_without_it(tmp_path):
+    for variant, rate, flags in (("", 0.1, ""), ("off", 0.3, "--tupe-no-reset"), ("x", 0.2, "--tupe-no-reset --lr 1")):
+        result(tmp_path, "tupe_a_tiny", variant=variant, flags=flags, test=rate)
+    result(tmp_path, "tupe_r_tiny", variant="off", flags="--tupe-no-reset", test=0.5)
+    found = [line for line in part(markdown(tmp_path), TITLE).splitlines() if "reset" in line]
+    assert len(found) == 1 and "| agrees | `tupe_a_tiny` minus `tupe_a_tiny` (off) | `test` |" in found[0]
 
 
 def test_variants_say_nothing_about_claims(tmp_path):

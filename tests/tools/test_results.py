@@ -168,6 +168,7 @@ def made(tmp_path):
     scores = {"sacrebleu": {"score": score, "signature": "s"}}
     (run / "scores/test1.json").write_text(json.dumps({"settings": "beam 4", "scores": scores}))
     prepared = {"pairs": {"train": 9, "valid": 2}, "cleaned": {"kept": 8}, "bpe": {"merges": 5}, "vocabulary": 7}
+    prepared["command"] = "scripts/prepare.sh --train /a\\ b/train --test /a\\ b/news --merges 5 --out /a/data"
     (data / "prepare.json").write_text(json.dumps(prepared))
     return run, data
 
@@ -185,7 +186,9 @@ def test_a_result_file_has_what_the_report_needs(made, tmp_path):
     assert training["target_tokens"] == 4880 and training["seconds"] == 95 and training["averaged"] == 5
     assert training["target_tokens_per_update"] == round(4880 / 42, 1)
     assert training["target_tokens_per_second"] == round(4880 / 95)
-    assert result["data"] == {"pairs": {"train": 9, "valid": 2}, "kept": 8, "merges": 5, "vocabulary": 7}
+    numbers = {"pairs": {"train": 9, "valid": 2}, "kept": 8, "merges": 5, "vocabulary": 7}
+    command = "scripts/prepare.sh --train RAW/train --test RAW/news --merges 5 --out DATA"
+    assert result["data"] == {**numbers, "command": command}
     assert result["tests"]["test_long"]["statistics"] == statistics(0.2)
     path = tmp_path / "r/x.json"
     write_result(result, path)

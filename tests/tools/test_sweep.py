@@ -39,7 +39,12 @@ def test_the_command_says_so_by_its_exit_status(result, tmp_path):
     write_result(result, file)
     command = ["python", ROOT / "fairseq_rope/tools/sweep.py", "finished", file, "--subsets", "test=news valid=val"]
     run(*command, "--max-update", 1000, "--settings", SETTINGS)
-    run(*command, "--max-update", 1001, "--settings", SETTINGS, fails=True)
+    assert run(*command, "--max-update", 1001, "--settings", SETTINGS, fails=True).returncode == 3
+    assert run(*command, "--max-update", 1000, "--settings", "other", fails=True).returncode == 3
+    further = [*command[:-1], "test=news test1=news_x2"]
+    assert run(*further, "--max-update", 1000, "--settings", SETTINGS, fails=True).returncode == 1
+    write_result({**result, "unfinished": "killed"}, file)
+    assert run(*command, "--max-update", 1001, "--settings", SETTINGS, fails=True).returncode == 1
     file.write_text("{")
     assert "damaged" in run(*command, "--max-update", 1000, "--settings", SETTINGS, fails=True).stderr
 
