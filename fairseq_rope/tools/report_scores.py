@@ -50,9 +50,12 @@ SCORES = {
     "bleu_moses": "moses",
     "bleu_moses_compound_split": "moses+split",
     "chrf": "chrF2",
+    "bleu_moses_lowercase": "moses lc",
     "bleu_fairseq_training_tokens": "fairseq",
 }
 """Keys of the scores in a result file, to the columns, which have the names of score.sh's table."""
+
+LOWERCASE = "bleu_moses_lowercase"
 
 
 def scores(
@@ -74,19 +77,21 @@ def scores(
     """
     figures = {} if validation else published.published(recipe, test)
     found, signature = compared
+    # a score that older versions did not know, and none of the runs has
+    keys = [key for key in SCORES if key != LOWERCASE or any(s.scores(test, key) for s in systems)]
     best = max((mean_bleu(s, test) for s in systems if s.scores(test, "sacrebleu")), default=None)
 
     def cells(system: System) -> List[Text]:
         row: List[Text] = [_seeds(system, test, seeds)]
-        for key in SCORES:
+        for key in keys:
             values = list(system.scores(test, key).values())
-            text = with_deviation(values) if values else NOT_RUN
+            text = with_deviation(values) if values else "" if system.tests(test) else NOT_RUN
             row.append(Strong(text) if key == "sacrebleu" and values and mean(values) == best else text)
         if figures:
             row.insert(4, "")
         return row + difference_cells(system is baseline, found.get(systems.index(system)))
 
-    header: List[Text] = ["system", "seeds", *SCORES.values(), "difference", "p"]
+    header: List[Text] = ["system", "seeds", *(SCORES[key] for key in keys), "difference", "p"]
     if figures:
         header.insert(5, "papers' moses+split")
     rows = system_rows(systems, cells, len(header) - 1)

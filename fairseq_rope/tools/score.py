@@ -24,6 +24,7 @@ SCORES = {
     "bleu_moses": "BLEU, Moses tokens",
     "bleu_moses_compound_split": "BLEU, Moses tokens, compounds split (27.3/27.5 style)",
     "chrf": "chrF2",
+    "bleu_moses_lowercase": "BLEU, Moses tokens, lower-cased (41.0 style, Multi30k)",
     "bleu_fairseq_training_tokens": "fairseq's BLEU, tokens as trained",
 }
 """Key in the JSON file, to what the score is."""
@@ -133,6 +134,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Di
         "bleu_moses": entry(BLEU(tokenize="none", force=True), tokens),
         "bleu_moses_compound_split": entry(BLEU(tokenize="none", force=True), lambda x: split_compounds(tokens(x))),
         "chrf": entry(CHRF(), lambda lines: lines),
+        "bleu_moses_lowercase": entry(BLEU(tokenize="none", force=True, lowercase=True), tokens),
     }
 
 
@@ -148,7 +150,7 @@ def fairseq_score(path: Path) -> Optional[Dict[str, Any]]:
 def table(results: Sequence[Dict[str, Any]]) -> str:
     """The scores of several runs as aligned text, one row each, with a legend."""
     keys = list(SCORES)
-    titles = ["sacreBLEU", "moses", "moses+split", "chrF2", "fairseq"]
+    titles = ["sacreBLEU", "moses", "moses+split", "chrF2", "moses lc", "fairseq"]
     names = [f"{r['name']} {r['subset']}" for r in results]
     width = max([len(name) for name in names] + [len("run, test set")])
     rows = ["  ".join([f"{'run, test set':<{width}}"] + [f"{title:>11}" for title in titles])]

@@ -96,6 +96,7 @@ NONE = ("-m", "bleu", "--tokenize", "none", "--force")
         ("chrf", list, ("-m", "chrf")),
         ("bleu_moses", moses, NONE),
         ("bleu_moses_compound_split", split, NONE),
+        ("bleu_moses_lowercase", moses, (*NONE, "-lc")),
     ],
 )
 def test_each_score_is_what_the_sacrebleu_program_prints(tmp_path, scores, key, change, flags):
@@ -107,10 +108,11 @@ def test_the_scores_on_tokens_are_multi_bleus(scores):
     assert scores["bleu_moses_compound_split"] == round(multi_bleu(split(HYPOTHESES), split(REFERENCES)), 2)
 
 
-def test_the_four_scores_differ_on_this_text(scores):
+def test_the_five_scores_differ_on_this_text(scores):
     # or else the tests above could not tell them apart; splitting adds tokens that match
-    assert len(set(scores.values())) == 4 and all(40 < value < 95 for value in scores.values())
+    assert len(set(scores.values())) == 5 and all(40 < value < 95 for value in scores.values())
     assert scores["bleu_moses_compound_split"] > scores["bleu_moses"]
+    assert scores["bleu_moses_lowercase"] > scores["bleu_moses"]
 
 
 def test_sacrebleu_smooths_where_multi_bleu_is_zero():
