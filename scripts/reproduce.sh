@@ -136,7 +136,7 @@ make_report() {
     --archs "${archs[*]}" --seeds "${seeds[*]}"
 }
 one_run() { # trained, averaged, scored, and its result file
-  local entry
+  local entry state=0 old
   [[ ! ${gpus[*]} ]] || export CUDA_VISIBLE_DEVICES=${gpus[slot % ${#gpus[@]}]}
   say "$arch${variant:+ ($variant)}, seed $seed: $run"
   "$ROOT/scripts/train.sh" "${training[@]}" &&
@@ -145,7 +145,14 @@ one_run() { # trained, averaged, scored, and its result file
     "$ROOT/scripts/score.sh" --run "$run" --data "$out/data" --subset "${entry%%=*}" \
       --name "$arch${variant:+ ($variant)} seed $seed" >/dev/null || return 1
   done
-  LOGLEVEL=WARNING python -m fairseq_rope.tools.position_summary "$run" >/dev/null && collect
+  LOGLEVEL=WARNING python -m fairseq_rope.tools.position_summary "$run" >/dev/null || return 1
+  finished || state=$?
+  if ((state == 3)); then # as train.sh does with such a run
+    old=$file.old-$(date +%Y%m%d-%H%M%S)
+    say "$file is of a run with other settings: it moves to $old"
+    mv "$file" "$old"
+  fi
+  collect
 }
 
 gpus=()
@@ -210,15 +217,9 @@ mkdir -p "$results"
 for seed in "${seeds[@]}"; do
   for system in "${systems[@]}"; do
     choose "$system" "$seed"
-    state=0
-    finished || state=$?
-    if ((state == 0)); then
+    if finished; then
       say "$arch${variant:+ ($variant)}, seed $seed: finished before ($file)"
       continue
-    elif ((state == 3)); then # as train.sh does with the run
-      old=$file.old-$(date +%Y%m%d-%H%M%S)
-      say "$file is of a run with other settings: it moves to $old"
-      mv "$file" "$old"
     fi
     ended=no
     free_place

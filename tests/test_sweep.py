@@ -44,13 +44,25 @@ def processes(text):
     return [line for line in listed.splitlines() if str(text) in line]
 
 
+def hear_signals():
+    """A shell cannot trap what was ignored when it began, as under nohup."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="module")
 def swept(raw, tmp_path_factory):
     """A sweep that was killed while two runs trained, what it left then, and that was called again."""
     out = tmp_path_factory.mktemp("sweep") / "out"
     words = [str(word) for word in command(raw, out, "--jobs", 2)]
     running = subprocess.Popen(
-        words, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        words,
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_signals,
     )
     while running.poll() is None and len({path.parts[-4] for path in out.glob("*/seed1/checkpoints/*_50.pt")}) < 2:
         time.sleep(0.1)
@@ -118,7 +130,9 @@ def test_a_closed_terminal_ends_the_runs_and_costs_no_finished_result(swept, raw
     out = tmp_path / "out"
     shutil.copytree(swept[0], out)
     more = [str(word) for word in [*command(raw, out)[:6], "--max-update", 10**6, *SYSTEMS, *FLAGS]]
-    running = subprocess.Popen(more, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        more, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, preexec_fn=hear_signals
+    )
     record = out / NAMES[0] / "seed1/run.json"
     while running.poll() is None and json.loads(record.read_text(encoding="utf-8"))["max_update"] != "1000000":
         time.sleep(0.1)
@@ -126,6 +140,17 @@ def test_a_closed_terminal_ends_the_runs_and_costs_no_finished_result(swept, raw
     _, said = running.communicate(timeout=120)
     assert running.returncode == 129 and "ended by a signal (HUP)" in said and processes(out) == []
     assert results(out / "results") == results(swept[0] / "results")
+
+
+def test_a_result_of_other_settings_is_set_aside(swept, raw, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(swept[0], out)
+    before = (out / "results/multi30k-roformer_tiny-seed1.json").read_bytes()
+    words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", out, "--archs", "roformer_tiny"]
+    said = run(*words, "--max-update", 300, "--save-every", 50, *FLAGS).stderr
+    assert "roformer_tiny-seed1.json is of a run with other settings: it moves to" in said
+    (old,) = (out / "results").glob("*.old-*")
+    assert old.read_bytes() == before and results(out / "results")["roformer_tiny-seed1"]["training"]["updates"] == 300
 
 
 def test_a_sweep_of_which_all_fails_has_a_report_that_says_so(swept, raw, tmp_path):
