@@ -25,6 +25,17 @@ show_help() { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$0"; exit 0; }
 # need_value OPTION REMAINING: an option that takes a value has one.
 need_value() { (($2 >= 2)) || usage_error "$1 needs a value"; }
 need_number() { [[ $2 =~ ^(0|[1-9][0-9]*)$ ]] || usage_error "$1 must be a whole number, not '$2'"; }
+# need_free_flags FLAG...: flags of fairseq-train that may come from outside
+need_free_flags() {
+  local flag
+  for flag in "$@"; do
+    case ${flag%%=*} in
+      --seed | --arch | --max-update | --save-dir | --save-interval-updates | --keep-interval-updates | --user-dir)
+        usage_error "$flag does not go among the flags of fairseq-train: it has an option of its own, or is set here"
+        ;;
+    esac
+  done
+}
 
 use_environment() {
   if [[ -x $VENV/bin/python ]]; then PATH=$VENV/bin:$PATH; export PATH; fi

@@ -53,6 +53,7 @@ while (($#)); do
   esac
 done
 flags=("$@")
+need_free_flags "$@"
 [[ ${NODES:-1} == 1 ]] ||
   die "NODES=$NODES: several machines train with scripts/train.sh, one run at a time; unset it to prepare, score and report here"
 ((jobs > 0)) || usage_error "--jobs must be at least 1"
@@ -83,6 +84,8 @@ for variant in ${variants[@]+"${variants[@]}"}; do
     usage_error "--variant is \"NAME ARCH FLAGS\", as in \"half roformer_base --rope-layout half\", not '$variant'"
   [[ $rest != *[\'\"\\]* ]] ||
     usage_error "--variant splits its flags at spaces and knows no quotes: write --flag=value without spaces, not '$rest'"
+  read -ra words <<<"$rest"
+  need_free_flags "${words[@]}"
   names+=("$name $arch")
   systems+=("$arch $name $rest")
 done

@@ -64,12 +64,10 @@ need_number NODES "$nodes"
 need_number NODE_RANK "$node_rank"
 ((node_rank < nodes)) || usage_error "NODE_RANK counts from 0 to NODES - 1 ($((nodes - 1))), but it is $node_rank"
 ((nodes == 1)) || [[ ${MASTER_ADDR:-} ]] || usage_error "MASTER_ADDR is needed with NODES=$nodes: the address of the machine with NODE_RANK=0"
+need_free_flags "$@"
 for flag in "$@"; do
   case ${flag%%=*} in
     --max-tokens | --update-freq | --batch-size | --max-sentences | --required-batch-size-multiple) target_tokens='' ;; # chosen by hand
-    --seed | --arch | --max-update | --save-dir | --save-interval-updates | --keep-interval-updates | --user-dir)
-      usage_error "$flag does not go behind --: it has an option of its own, or is set here"
-      ;;
   esac
 done
 out=${out%/}

@@ -174,6 +174,7 @@ def test_a_recipe_that_shares_data_takes_them_from_the_same_folder(tmp_path):
         (["--variant", "half roformer_tiny rope-layout"], '--variant is "NAME ARCH FLAGS"'),
         (["--variant", "half rofromer_tiny --rope-layout half"], "unknown architecture 'rofromer_tiny'"),
         (["--variant", "half roformer_* --rope-layout half"], '--variant is "NAME ARCH FLAGS"'),
+        (["--variant", "other roformer_tiny --lr 1 --seed=2"], "--seed=2 does not go among the flags of fairseq-train"),
         (["--variant", "x roformer_tiny --adam-betas '(0.9, 0.9)'"], "knows no quotes: write --flag=value"),
         (
             ["--variant", "x roformer_tiny --rope-base 500", "--variant", "x roformer_tiny --rope-layout half"],
