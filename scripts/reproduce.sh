@@ -100,6 +100,8 @@ else
   : "${raw:=$ROOT/data/${SAME_DATA_AS:-$recipe}}"
   [[ -d $raw ]] || die "$raw not found: give the folder with the raw text of ${SAME_DATA_AS:-$recipe} as --data FOLDER"
 fi
+exec {lock}<"$raw"
+flock "$lock" 2>/dev/null || true # two sweeps prepare one after the other; some file systems know no locks
 tests=() subsets=()
 # shellcheck disable=SC2153  # TESTS is the recipe's
 for i in "${!TESTS[@]}"; do
@@ -115,6 +117,7 @@ for count in ${JOIN_TEST[@]+"${JOIN_TEST[@]}"}; do # of the first test set, so t
   tests+=(--test "$out/joined/$joined")
 done
 "$ROOT/scripts/prepare.sh" --train "$raw/$TRAIN" --valid "$raw/$VALID" "${tests[@]}" --out "$out/data" "${PREPARE_FLAGS[@]}"
+exec {lock}<&-
 subsets+=("valid=$VALID") # what decisions are made by
 
 # choose SYSTEM SEED: what a run is called, where it is, and how it is trained
@@ -134,9 +137,12 @@ finished() { # status 3: the file is of a finished run with other settings
   [[ -f $file ]] && python "$TOOLS/sweep.py" finished "$file" --subsets "${subsets[*]}" --max-update "$max_update" \
     --settings "$("$ROOT/scripts/train.sh" --print-settings "${training[@]}")"
 }
-make_report() {
-  "$ROOT/scripts/report.sh" --results "$results" --out "$report" ${baseline:+--baseline "$baseline"} --about "$recipe" \
-    --archs "${archs[*]}" --seeds "${seeds[*]}"
+make_report() { # one at a time, if another sweep has the same results
+  {
+    flock 9 2>/dev/null || true
+    "$ROOT/scripts/report.sh" --results "$results" --out "$report" ${baseline:+--baseline "$baseline"} --about "$recipe" \
+      --archs "${archs[*]}" --seeds "${seeds[*]}"
+  } 9<"$results/."
 }
 one_run() { # trained, averaged, scored, and its result file
   local entry state=0 old

@@ -190,3 +190,16 @@ def test_wrong_options_are_named_in_one_line(tmp_path, options, message):
     out = tmp_path / "out"
     one_line(run("scripts/reproduce.sh", "demo", "--out", out, *options, fails=True), message)
     assert not out.exists()
+
+
+def test_two_sweeps_at_once_share_a_folder(raw, tmp_path):
+    few = ["--max-update", "10", "--save-every", "2", *FLAGS]
+    words = [str(word) for word in command(raw, tmp_path / "out")[:6]]
+    both = [
+        subprocess.Popen([*words, "--archs", arch, *few], cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE)
+        for arch in NAMES[:2]
+    ]
+    said = [sweep.communicate(timeout=600)[1].decode() for sweep in both]
+    assert [sweep.returncode for sweep in both] == [0, 0], said
+    assert len(results(tmp_path / "out/results")) == 2
+    assert sum("[prepare] binarize: done before with the same settings" in text for text in said) == 1, said

@@ -19,7 +19,7 @@ from typing import Dict, List, Optional, Sequence
 if __package__:
     from .document import Block, Bullets, Code, Heading, Paragraph, Picture, Text, plain, to_html, to_markdown
     from .published import PUBLISHED
-    from .report_benchmarks import throughput
+    from .report_benchmarks import step_seconds, throughput
     from .report_section import Section, make_section
     from .result_file import ResultError, read_results
     from .systems import System, group, unfinished
@@ -37,7 +37,7 @@ else:  # run by path
         to_markdown,
     )
     from published import PUBLISHED  # type: ignore[no-redef, import-not-found]
-    from report_benchmarks import throughput  # type: ignore[no-redef, import-not-found]
+    from report_benchmarks import step_seconds, throughput  # type: ignore[no-redef, import-not-found]
     from report_section import Section, make_section  # type: ignore[no-redef, import-not-found]
     from result_file import ResultError, read_results  # type: ignore[no-redef, import-not-found]
     from systems import System, group, unfinished  # type: ignore[no-redef, import-not-found]
@@ -83,11 +83,11 @@ def sections(
         recipes.update({name: [] for name in PUBLISHED if name not in recipes})
     if not recipes:
         raise ResultError(f"no result file in {_names(paths)}: run scripts/reproduce.sh first")
-    reason = "" if pictures else NO_PICTURES
+    reason, steps = "" if pictures else NO_PICTURES, step_seconds(paths)
     made = []
     for name, systems in sorted(recipes.items(), key=lambda item: -_training_pairs(item[1])):
         expected = (archs, seeds) if about in (None, name) else ((), ())
-        made.append(make_section(name, systems, *expected, baseline, reason, unfinished(results, name)))
+        made.append(make_section(name, systems, *expected, baseline, reason, unfinished(results, name), steps))
     if baseline is not None and not any(section.baseline for section in made):
         raise ResultError(f"the baseline '{baseline}' has no result in {_names(paths)}: run it, or name another")
     return made

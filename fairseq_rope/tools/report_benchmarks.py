@@ -20,15 +20,15 @@ READING: Text = (
     "Within a file the candidates ran in turn in one process. Times as fast: the median over the rounds of the "
     "baseline's time divided by the candidate's own, more than 1 being faster, with its quartiles. Seconds and tokens "
     "per second of different files do not compare. Share of peak: of the rate of large matrix products that the file's "
-    "machine was measured to have. The time against another candidate is the quotient of the two seconds, in the same "
-    "file and precision."
+    "machine was measured to have. The time against sinusoidal positions is the quotient of the two seconds, in the "
+    "same file and precision."
 )
 STOCK: Text = (
     Code("stock"),
     " is fairseq's own transformer: in training with its own loss and optimizer, in decoding with its own search.",
 )
-SINUSOIDAL = "transformer_sinusoidal_base"
-RELATIVE = f"time against {SINUSOIDAL}"
+SINUSOIDAL = "transformer_sinusoidal_"
+RELATIVE = "time against sinusoidal"
 RATIO, QUARTILES = "times as fast", "quartiles"
 ONE = "1.0 to 1.0"
 """Quartiles of the baseline itself."""
@@ -64,7 +64,7 @@ def throughput(paths: Sequence[Path]) -> List[Block]:
         ResultError: a benchmark file that is not JSON.
     """
     folders = {path.resolve(): path for path in paths}.values()
-    files = [(file, _read(file)) for folder in folders for file in sorted(folder.glob(PATTERN))]
+    files = [entry for folder in folders for entry in _files(folder)]
     parts: List[Block] = []
     shown: List[Tuple[Path, Row]] = []
     for kind in KINDS:
@@ -83,6 +83,20 @@ def throughput(paths: Sequence[Path]) -> List[Block]:
     if passed:
         end.append(Paragraph(f"Without such rows, and not shown: {', '.join(passed)}."))
     return [Heading(2, TITLE), Paragraph(READING), Paragraph(STOCK), *parts, *end]
+
+
+def step_seconds(paths: Sequence[Path]) -> List[Dict[str, float]]:
+    """Seconds of a training step in fp32 by architecture, of each benchmark file that has them."""
+    training, precision = KINDS[0], "fp32"
+    results = [result for folder in paths for _, result in _files(folder) if _is(result, training)]
+    return [
+        {str(row["candidate"]): float(row["seconds"]) for row in result["rows"] if row["precision"] == precision}
+        for result in results
+    ]
+
+
+def _files(folder: Path) -> List[Tuple[Path, Any]]:
+    return [(file, _read(file)) for file in sorted(folder.glob(PATTERN))]
 
 
 def _read(path: Path) -> Any:
@@ -123,7 +137,7 @@ def _relative(row: Row, rows: Sequence[Row]) -> str:
     """The time of ``row`` against that of sinusoidal positions in the same file and precision; empty without them."""
     for other in rows:
         system = str(other["candidate"]).partition("@")[0]
-        if system == SINUSOIDAL and other.get("precision") == row.get("precision"):
+        if system.startswith(SINUSOIDAL) and ":" not in system and other.get("precision") == row.get("precision"):
             return f"{row['seconds'] / other['seconds']:.2f}"
     return ""
 

@@ -43,6 +43,12 @@ SPEED = (
     "of runs made at a time are recorded and the same."
 )
 
+STEP = (
+    " Step: time of a training step, the baseline's being 1, where one benchmark file has both (fp32; see the training "
+    "steps at the end); not for variants."
+)
+HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
+
 
 def glance(
     systems: Sequence[System],
@@ -51,6 +57,7 @@ def glance(
     further: Sequence[str],
     found: Dict[int, Difference],
     claims: Sequence[Inline] = (),
+    steps: Sequence[Dict[str, float]] = (),
 ) -> List[Block]:
     """Best first, by the first test set; nothing if no system has it.
 
@@ -60,12 +67,15 @@ def glance(
         further: validation set and longer test sets.
         found: the differences to the baseline on ``test``, by the place of the system.
         claims: what there is to say about the papers' claims.
+        steps: seconds of a training step by architecture, of each benchmark.
     """
     run = [system for system in systems if system.scores(test, "sacrebleu")]
     if not run:
         return []
     speeds = {id(system): speed(system, baseline) for system in run}
     timed = any(speeds[id(system)] is not None for system in run if system is not baseline)
+    costs = {id(system): step(system, baseline, steps) for system in run}
+    stepped = any(costs[id(system)] is not None for system in run if system is not baseline)
 
     def bleu(system: System, name: str) -> str:
         values = list(system.scores(name, "sacrebleu").values())
@@ -77,16 +87,16 @@ def glance(
         row.append(_difference(system is baseline, found.get(systems.index(system))))
         row += [bleu(system, name) for name in further]
         row.append(f"{parameters(system):,}")
-        relative = speeds[id(system)]
-        return row + ([f"{relative:.2f}" if relative is not None else ""] if timed else [])
+        measured = [*([speeds[id(system)]] if timed else []), *([costs[id(system)]] if stepped else [])]
+        return row + [f"{value:.2f}" if value is not None else "" for value in measured]
 
     header: List[Text] = ["system", Code(test), "difference", *map(Code, further), "parameters"]
-    header += ["speed"] if timed else []
+    header += [*(["speed"] if timed else []), *(["step"] if stepped else [])]
     table = Table(header, system_rows(run, cells, len(header) - 1))
-    sentences = [*_best(run, baseline, test), *_cost(run[0], baseline, speeds[id(run[0])] if timed else None)]
+    sentences = [*_best(run, baseline, test), *_cost(run[0], baseline, speeds[id(run[0])], costs[id(run[0])])]
     blocks: List[Block] = [Heading(3, "At a glance"), Paragraph([*sentences, *_certainty(run, test), *_budget(run)])]
     blocks += [Paragraph(list(claims))] if claims else []
-    return [*blocks, Paragraph(COLUMNS + (SPEED if timed else "")), table]
+    return [*blocks, Paragraph(COLUMNS + (SPEED if timed else "") + (STEP if stepped else "")), table]
 
 
 def parameters(system: System) -> int:
@@ -103,6 +113,14 @@ def speed(system: System, baseline: Optional[System]) -> Optional[float]:
         return None
     own, other = ([result["training"]["target_tokens_per_second"] for result in s.results] for s in (system, baseline))
     return mean(own) / mean(other) if all([*own, *other]) else None
+
+
+def step(system: System, baseline: Optional[System], steps: Sequence[Dict[str, float]]) -> Optional[float]:
+    """Time of a training step relative to the baseline's in the same benchmark; None if there is none of such a run."""
+    if baseline is None or any(one.variant or HALVES & set(one.flags) for one in (system, baseline)):
+        return None
+    both = [seconds for seconds in steps if {system.arch, baseline.arch} <= set(seconds)]
+    return both[0][system.arch] / both[0][baseline.arch] if both else None
 
 
 def _conditions(result: Result) -> Tuple[Any, ...]:
@@ -142,8 +160,8 @@ def _best(run: Sequence[System], baseline: Optional[System], test: str) -> List[
     return text
 
 
-def _cost(best: System, baseline: Optional[System], relative: Optional[float]) -> List[Inline]:
-    """Parameters and speed of the best against the baseline."""
+def _cost(best: System, baseline: Optional[System], relative: Optional[float], slower: Optional[float]) -> List[Inline]:
+    """Parameters and speed of the best against the baseline; the benchmark's step if the trainings do not compare."""
     if baseline is None or best is baseline:
         return []
     own, other = parameters(best), parameters(baseline)
@@ -153,7 +171,9 @@ def _cost(best: System, baseline: Optional[System], relative: Optional[float]) -
     else:
         more = f"{abs(own - other):,} ({100 * abs(own - other) / other:.1f}%) {'more' if own > other else 'fewer'}"
         text += [f" has {own:,} parameters, {more} than the baseline ", *label(baseline)]
-    return [*text, f", and trains at {relative:.2f} of its speed." if relative is not None else "."]
+    if relative is not None:
+        return [*text, f", and trains at {relative:.2f} of its speed."]
+    return [*text, f", and its training step takes {slower:.2f} times as long." if slower is not None else "."]
 
 
 def _certainty(run: Sequence[System], test: str) -> List[Inline]:

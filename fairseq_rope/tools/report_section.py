@@ -79,6 +79,7 @@ class Section:
     validation: List[str] = field(default_factory=list)
     unfinished: List[Result] = field(default_factory=list)
     pictures: str = ""  # why there are none; empty if there are
+    steps: Sequence[Dict[str, float]] = ()  # seconds of a training step by architecture, of each benchmark
     compared: Dict[str, Tuple[Dict[int, Difference], str]] = field(default_factory=dict)  # by test set
 
     def blocks(self) -> List[Block]:
@@ -105,7 +106,7 @@ class Section:
         checked = check(self.systems, first, longer[-1] if longer else None)
         found, said = self._differences(first)[0], report_claims.summary(checked)
         return [
-            *report_glance.glance(self.systems, self.baseline, first, [*valid, *longer], found, said),
+            *report_glance.glance(self.systems, self.baseline, first, [*valid, *longer], found, said, self.steps),
             *report_claims.claims(checked, first),
             *report_choices.choices(self.systems, first, valid[0] if valid else None),
         ]
@@ -168,6 +169,7 @@ def make_section(
     arch: Optional[str],
     pictures: str,
     unfinished: Sequence[Result] = (),
+    steps: Sequence[Dict[str, float]] = (),
 ) -> Section:
     """Adds the systems that were asked for or published and not run, and chooses order and baseline."""
     tests, validation = evaluation_sets(systems)
@@ -181,4 +183,4 @@ def make_section(
         same = [result for result in unfinished if (result["arch"], result["variant"]) == (system.arch, system.variant)]
         system.unfinished = [int(result["seed"]) for result in same]
     baseline = choose_baseline(systems, arch)
-    return Section(recipe, rows, sorted(seeds), baseline, tests, validation, list(unfinished), pictures)
+    return Section(recipe, rows, sorted(seeds), baseline, tests, validation, list(unfinished), pictures, steps)

@@ -110,6 +110,31 @@ def test_speeds_are_compared_only_if_they_were_measured_alike(tmp_path, other, r
     assert ("trains at 0.80 of its speed" in text) == (relative == "0.80")
 
 
+@pytest.mark.parametrize(("flags", "measured"), [("", "1.25"), ("--amp", "")])
+def test_the_cost_of_a_step_is_that_of_a_benchmark_with_both(tmp_path, flags, measured):
+    result(tmp_path, SINUSOIDAL, test=0.3)
+    result(tmp_path, ROTARY, test=0.1, flags=flags)
+    result(tmp_path, ROTARY, variant="half", flags="--rope-layout half", test=0.2)
+    result(tmp_path, LEARNED, test=0.4)
+    seconds = {"one": {ROTARY: 9.0, LEARNED: 1.0}, "two": {SINUSOIDAL: 2.0, ROTARY: 2.5}}
+    for name, steps in seconds.items():
+        rows = [
+            {"candidate": arch, "precision": precision, "seconds": value, "times as fast": 1, "quartiles": ""}
+            for arch, value in steps.items()
+            for precision, value in (("bf16", 7.0), ("fp32", value))
+        ]
+        rows = [{**row, "share of peak": ""} for row in rows]
+        (tmp_path / f"benchmark-{name}.json").write_text(json.dumps({"rows": rows, "machine": {}}))
+    text = markdown(tmp_path)
+    found = table(text, "At a glance")
+    assert ("its training step takes 1.25 times as long" in text) == bool(measured)
+    if measured:
+        rows = (f"`{ROTARY}`", f"`{ROTARY}` (half)", f"`{LEARNED}`", f"`{SINUSOIDAL}`")
+        assert [found[row][-1] for row in rows] == [measured, "", "", "1.00"] and found["header"][-1] == "step"
+    else:
+        assert "step" not in found["header"]
+
+
 def test_without_records_of_the_conditions_there_is_no_speed(tmp_path):
     for arch in (SINUSOIDAL, ROTARY):
         result(tmp_path, arch, test=0.3, measured={"threads": "1"})
