@@ -253,8 +253,8 @@ echo
 echo "Recipe $recipe"
 table=$runs/table.txt
 mkdir -p "$runs"
-python "$TOOLS/sweep.py" table "${files[@]}" | tee "$table.tmp"
-mv "$table.tmp" "$table"
+python "$TOOLS/sweep.py" table "${files[@]}" | tee "$table.$$"
+mv "$table.$$" "$table"
 echo
 make_report # all recipes that share the data are in one report
 ((${#failed[@]} == 0)) || die "not finished: $(printf '%s; ' "${failed[@]}")see above; call again to go on"
