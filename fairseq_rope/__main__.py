@@ -14,7 +14,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from .architectures import ARCHITECTURES, REFERENCE, SIZES
 from .options import add_encoding_args
 from .positions import POSITIONS
-from .tools.average import CheckpointError, load_checkpoint
 
 VOCABULARY = 37000
 
@@ -78,24 +77,17 @@ def main() -> None:
         "--check-arch", metavar="ARCH", nargs="+", help="only print these architectures; '*_base' stands for all such"
     )
     parser.add_argument(
-        "--check-checkpoint",
-        metavar="FILE",
-        type=Path,
-        help="only say whether this file can be loaded, and its updates",
+        "--devices", action="store_true", help="also print how many GPUs there are, and if they have bf16 in hardware"
     )
     args = parser.parse_args()
-    if args.check_checkpoint:
-        try:
-            history = load_checkpoint(args.check_checkpoint).get("optimizer_history") or [{}]
-            print(history[-1].get("num_updates", 0))
-        except CheckpointError as error:
-            sys.exit(f"error: {error}")
-        return
     if args.check_arch:
         try:
             print(" ".join(matching(args.check_arch)))
         except ValueError as error:
             sys.exit(f"error: {error}")
+        if args.devices:
+            gpus = torch.cuda.device_count()
+            print(gpus, gpus > 0 and torch.cuda.get_device_capability()[0] >= 8)
         return
     if args.options:
         print(options())

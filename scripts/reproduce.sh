@@ -90,7 +90,8 @@ for variant in ${variants[@]+"${variants[@]}"}; do
   systems+=("$arch $name $rest")
 done
 need_once --variant ${names[@]+"${names[@]}"}
-python -m fairseq_rope --check-arch "${systems[@]%% *}" ${baseline:+"$baseline"} >/dev/null || exit 1
+[[ ! ${names[*]:-} && ! $baseline ]] ||
+  python -m fairseq_rope --check-arch "${systems[@]%% *}" ${baseline:+"$baseline"} >/dev/null || exit 1
 
 if [[ ! $raw && $DOWNLOAD == yes ]]; then
   raw=$out/raw

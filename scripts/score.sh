@@ -46,7 +46,7 @@ reference=$data/raw/$subset.$target
 out=$run/scores/$subset
 
 score() {
-  python -m fairseq_rope --check-checkpoint "$run/checkpoint.pt" >/dev/null || exit 1
+  python "$TOOLS/checkpoint.py" "$run/checkpoint.pt" >/dev/null || exit 1
   mkdir -p "$run/scores"
   # current fairseq drops the last sentences of a set that does not divide by the batch size multiple: ask for 1
   fairseq-generate "$data/bin" --user-dir "$USER_DIR" --task fast_translation --path "$run/checkpoint.pt" --gen-subset "$subset" \

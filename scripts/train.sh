@@ -85,11 +85,9 @@ setting "data $(sha256sum <"$data/.stamps/binarize" | cut -c 1-64)"
 setting "train ${flags[*]} --save-interval-updates $save_every${target_tokens:+ target tokens $target_tokens}"
 [[ $print_settings == no ]] || { printf '%s' "$SETTINGS"; exit; }
 pair=$(find "$data/bin" -name 'train.*.idx' -printf '%f\n' | sort | head -n 1 | cut -d . -f 2) # such as en-de
-known=$(python -m fairseq_rope --check-arch "$arch") || exit 1
-[[ $known == "$arch" ]] || usage_error "--arch must be one architecture, not '$arch'"
-
-# bf16 in hardware: from compute capability 8 on
-read -r gpus bf16 <<<"$(python -c 'import torch; print(torch.cuda.device_count(), torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8)')"
+known=$(python -m fairseq_rope --check-arch "$arch" --devices) || exit 1
+[[ ${known%%$'\n'*} == "$arch" ]] || usage_error "--arch must be one architecture, not '$arch'"
+read -r gpus bf16 <<<"${known#*$'\n'}"
 : "${processes:=$((gpus > 0 ? gpus : 1))}"
 ((processes > 0)) || usage_error "--processes must be at least 1"
 ((gpus == 0 || processes <= gpus)) || usage_error "--processes is $processes, but there are $gpus GPUs"
@@ -162,7 +160,7 @@ printf '%s' "$SETTINGS" >"$out/settings"
 # A kill while fairseq copied its last checkpoint leaves a damaged one: go back to the newest by updates.
 repair() {
   local last=$out/checkpoints/checkpoint_last.pt good
-  [[ -f $last ]] && ! python -m fairseq_rope --check-checkpoint "$last" >/dev/null 2>&1 || return 0
+  [[ -f $last ]] && ! python "$TOOLS/checkpoint.py" "$last" >/dev/null 2>&1 || return 0
   good=$(find "$out/checkpoints" -name "checkpoint_*_$(newest).pt" | head -n 1)
   [[ $good ]] || die "$last is damaged and there is no other checkpoint: remove $out and train again"
   say "$last is damaged: going back to $(basename "$good")"
@@ -185,7 +183,8 @@ train() {
   on_and_on run_fairseq || log_failure "$out/train.log" fairseq-train
   # fairseq writes no checkpoint by updates at the end of an epoch: the last one must be there all the same
   [[ -f $checkpoints/checkpoint_last.pt ]] || die "fairseq-train ended before its first checkpoint: choose a smaller --save-every"
-  reached=$(python -m fairseq_rope --check-checkpoint "$checkpoints/checkpoint_last.pt") || exit 1
+  reached=$(newest)
+  ((reached == max_update)) || reached=$(python "$TOOLS/checkpoint.py" "$checkpoints/checkpoint_last.pt") || exit 1
   ((reached == max_update)) || say "ended after $reached of $max_update updates, as its flags say"
   if [[ ! $(find "$checkpoints" -name "checkpoint_*_$reached.pt") ]]; then
     cp "$checkpoints/checkpoint_last.pt" "$checkpoints/checkpoint_0_$reached.pt.tmp"

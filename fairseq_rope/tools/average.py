@@ -7,45 +7,20 @@
 """
 
 import argparse
-import os
 import re
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-import torch
 from torch import Tensor
 from tqdm import tqdm
+
+from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 
 PATTERNS = {
     "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
     "epochs": re.compile(r"checkpoint(\d+)\.pt"),
 }
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be used; the message names the file, and the parameter if it is about one."""
-
-
-def load_checkpoint(path: Path) -> Dict[str, Any]:
-    """Loads a fairseq checkpoint on the CPU, safely: a file that would run code is refused.
-
-    Raises:
-        CheckpointError: missing, damaged, not allowed, or not a fairseq checkpoint.
-    """
-    if not path.is_file():
-        raise CheckpointError(f"{path}: no such checkpoint")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file can fail anywhere in zip, pickle or storage code
-        unsafe = "Weights only load failed" in str(error) or "Unsupported" in str(error)
-        reason = "refused: it holds objects that could run code" if unsafe else "damaged or not a checkpoint"
-        raise CheckpointError(f"{path}: {reason}; use a checkpoint that fairseq-train wrote") from error
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no entry `model`)")
-    if state.get("cfg") is None and state.get("args") is None:
-        raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no configuration)")
-    return state
 
 
 def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Optional[int] = None) -> List[Path]:
@@ -113,17 +88,6 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
     state.pop("last_optimizer_state", None)
     state["averaged_from"] = [path.name for path in paths]
     return state
-
-
-def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
-    """Writes a checkpoint beside its target and renames it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        torch.save(state, temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def main(argv: Optional[Sequence[str]] = None) -> None:

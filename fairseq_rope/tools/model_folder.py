@@ -9,7 +9,7 @@ from typing import Any, Dict, Tuple
 
 from fairseq import checkpoint_utils
 
-from .average import CheckpointError, load_checkpoint
+from .checkpoint import CheckpointError, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from ..architectures import ARCHITECTURES, FAMILIES, SIZES
 from ..layers import FAST_PATH_COPIES
 from ..options import SIDES, reject_unsupported
-from .average import CheckpointError, load_checkpoint, save_checkpoint
+from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 
 MEMORY = "plain_transformer"
 """The entry of a converted checkpoint that says what the way back restores: the architecture, and unused tensors."""

@@ -19,7 +19,7 @@ from ..positions.relative import LARGEST_DISTANCE
 from ..positions.rope import RotaryEncoding, RotaryOptions
 from ..positions.tupe import UntiedAbsoluteEncoding
 from . import model_folder
-from .average import CheckpointError
+from .checkpoint import CheckpointError
 
 BATCH = 32  # sentences
 SMALLEST_WEIGHT = torch.finfo(torch.float).tiny

@@ -12,7 +12,7 @@ from typing import Any, Dict, Optional, Sequence
 
 from ..options import SIDES, position_options
 from ..positions.rope import LAYOUTS, convert_layout
-from .average import CheckpointError, load_checkpoint, save_checkpoint
+from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 
 
 def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:

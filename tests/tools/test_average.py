@@ -7,14 +7,8 @@ import pickle
 import pytest
 import torch
 
-from fairseq_rope.tools.average import (
-    CheckpointError,
-    average_checkpoints,
-    find_checkpoints,
-    load_checkpoint,
-    main,
-    save_checkpoint,
-)
+from fairseq_rope.tools.average import average_checkpoints, find_checkpoints, main
+from fairseq_rope.tools.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 
 
 def checkpoint(path, value, dtype=torch.float32, **changes):

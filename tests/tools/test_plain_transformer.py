@@ -11,7 +11,8 @@ from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
 
 from fairseq_rope import RoFormerModel
-from fairseq_rope.tools.average import CheckpointError, average_checkpoints, save_checkpoint
+from fairseq_rope.tools.average import average_checkpoints
+from fairseq_rope.tools.checkpoint import CheckpointError, save_checkpoint
 from fairseq_rope.tools.plain_transformer import convert_checkpoint, main
 
 from ..commands import SMALL, fairseq, hypotheses, one_line, parameters, run

@@ -1,0 +1,76 @@
+"""Checkpoints of fairseq, read and written: safely, and never half.
+
+As a command it says whether a file can be loaded, and its updates, without the time that importing fairseq takes::
+
+    python fairseq_rope/tools/checkpoint.py FILE
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+import numpy as np
+import torch
+
+try:
+    from numpy._core import multiarray
+except ImportError:  # NumPy 1
+    from numpy.core import multiarray  # type: ignore[no-redef]
+
+# what fairseq puts into checkpoints: its arguments and, with --eval-bleu, scores as NumPy numbers
+_IN_CHECKPOINTS: Any = [argparse.Namespace, np.ndarray, np.dtype, multiarray.scalar, multiarray._reconstruct]
+_IN_CHECKPOINTS += [type(np.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")]
+torch.serialization.add_safe_globals(_IN_CHECKPOINTS)
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used; the message names the file, and the parameter if it is about one."""
+
+
+def load_checkpoint(path: Path) -> Dict[str, Any]:
+    """Loads a fairseq checkpoint on the CPU, safely: a file that would run code is refused.
+
+    Raises:
+        CheckpointError: missing, damaged, not allowed, or not a fairseq checkpoint.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such checkpoint")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file can fail anywhere in zip, pickle or storage code
+        unsafe = "Weights only load failed" in str(error) or "Unsupported" in str(error)
+        reason = "refused: it holds objects that could run code" if unsafe else "damaged or not a checkpoint"
+        raise CheckpointError(f"{path}: {reason}; use a checkpoint that fairseq-train wrote") from error
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no entry `model`)")
+    if state.get("cfg") is None and state.get("args") is None:
+        raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no configuration)")
+    return state
+
+
+def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
+    """Writes a checkpoint beside its target and renames it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        torch.save(state, temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    parser = argparse.ArgumentParser(prog="checkpoint", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("checkpoint", metavar="FILE", type=Path)
+    args = parser.parse_args(argv)
+    try:
+        history = load_checkpoint(args.checkpoint).get("optimizer_history") or [{}]
+    except CheckpointError as error:
+        sys.exit(f"error: {error}")
+    print(history[-1].get("num_updates", 0))
+
+
+if __name__ == "__main__":
+    main()
