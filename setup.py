@@ -29,7 +29,7 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "test": ["pytest", "ruff", "mypy"],
+        "test": ["pytest", "pytest-xdist", "ruff", "mypy"],
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
         # independent implementations, which tests/parity compares the encodings with

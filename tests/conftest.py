@@ -1,6 +1,7 @@
 """For all tests: one thread, since the models are too small to gain from more and other work then disturbs less."""
 
 import os
+import shutil
 
 import pytest
 import torch
@@ -30,12 +31,18 @@ def data(corpus, tmp_path_factory):
     return out
 
 
-@pytest.fixture(scope="module")
-def trained(data, tmp_path_factory):
-    """A run of train.sh and average.sh, for the tests of one module."""
+@pytest.fixture(scope="session")
+def trained_once(data, tmp_path_factory):
+    """A run of train.sh and average.sh."""
     out = tmp_path_factory.mktemp("run") / "roformer"
     options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", out]
     extra = ["--max-update", 12, "--save-every", 2, "--", *SMALL, "--max-tokens", 600]
     run("scripts/train.sh", *options, *extra)
     run("scripts/average.sh", "--run", out, "--data", data)
     return out
+
+
+@pytest.fixture(scope="module")
+def trained(trained_once, tmp_path_factory):
+    """A copy of it for the tests of one module, which may change it."""
+    return shutil.copytree(trained_once, tmp_path_factory.mktemp("run") / "roformer")

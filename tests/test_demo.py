@@ -10,15 +10,16 @@ from .commands import ROOT, run
 
 @pytest.mark.slow
 def test_roformer_learns_the_demo_and_a_model_without_positions_does_not(tmp_path):
-    """About 4 minutes on two cores."""
-    run("scripts/reproduce.sh", "demo", "--archs", "roformer_tiny transformer_none_tiny", "--out", tmp_path)
+    """Half the demo's updates, which tell them apart as well; about 4 minutes on one core."""
+    systems = ["--archs", "roformer_tiny transformer_none_tiny", "--max-update", 500]
+    run("scripts/reproduce.sh", "demo", *systems, "--out", tmp_path)
 
     def bleu(arch, subset):
         result = json.loads((tmp_path / arch / "seed1/scores" / f"{subset}.json").read_text())
         return result["scores"]["sacrebleu"]["score"]
 
-    assert bleu("roformer_tiny", "test") >= 90
-    assert bleu("transformer_none_tiny", "test") < bleu("roformer_tiny", "test") - 20
+    assert bleu("roformer_tiny", "test") >= 60
+    assert bleu("transformer_none_tiny", "test") < bleu("roformer_tiny", "test") - 30
     assert bleu("transformer_none_tiny", "test1") < bleu("roformer_tiny", "test1")
     text = (ROOT / "data/demo/test.en").read_text(encoding="utf-8")
     reference = (ROOT / "data/demo/test.de").read_text(encoding="utf-8").splitlines()

@@ -69,14 +69,13 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
     odd = ["--arch", "roformer_tiny", "--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
     one_line(run(*train, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")
     one_line(run(*train, "--arch", "roformer_tiny", "--", "--rope-bass", 3, fails=True), "--rope-bass")
-    for wrong, message in (
-        (["--encoder-position", "rotten"], "invalid choice: 'rotten' (choose from"),
-        (["--encoder-position", "rotten"], "tupe_a"),
+    for wrong, *messages in (
+        (["--encoder-position", "rotten"], "invalid choice: 'rotten' (choose from", "tupe_a"),
         (["--shaw-clip", 0, "--decoder-position", "shaw"], "--shaw-clip must be at least 1 and at most 65536, not 0"),
         (["--t5-buckets", 8], "--t5-buckets belongs to the encoding t5, which neither side uses"),
         (["--decoder-position", "linear", "--attention-dropout", 0.1], "leave --attention-dropout at 0"),
     ):
-        one_line(run(*train, "--arch", "roformer_tiny", "--", *wrong, fails=True), message)
+        one_line(run(*train, "--arch", "roformer_tiny", "--", *wrong, fails=True), *messages)
     missing = ["--data", tmp_path / "nowhere", "--out", tmp_path / "x", "--arch", "roformer_tiny"]
     one_line(run("scripts/train.sh", *missing, fails=True), "has no prepared data")
     one_line(
