@@ -24,4 +24,4 @@ else
   say "shellcheck is not installed: the scripts are not checked (apt-get install shellcheck)"
 fi
 say "pytest, about 20 minutes on two cores"
-exec python -m pytest -n auto --dist worksteal "$@" # each core its part
+exec python -m pytest -n auto --maxprocesses 8 --dist worksteal "$@"
