@@ -14,7 +14,7 @@ logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 from . import architectures, criterion, optimizer, task  # noqa: E402, F401
 from .distributed import refuse_others  # noqa: E402
 from .model import RoFormerModel  # noqa: E402
-from .tools import checkpoint  # noqa: E402, F401
+from .tools import checkpoint  # noqa: E402, F401  (its import extends the list)
 
 _reference = [f"{architectures.REFERENCE}_{size}" for size in architectures.SIZES]
 refuse_others([*architectures.ARCHITECTURES, *_reference])

@@ -77,9 +77,13 @@ def main() -> None:
         "--check-arch", metavar="ARCH", nargs="+", help="only print these architectures; '*_base' stands for all such"
     )
     parser.add_argument(
-        "--devices", action="store_true", help="also print how many GPUs there are, and if they have bf16 in hardware"
+        "--devices",
+        action="store_true",
+        help="then also print how many GPUs there are, and if they have bf16 in hardware",
     )
     args = parser.parse_args()
+    if args.devices and not args.check_arch:
+        parser.error("--devices goes with --check-arch")
     if args.check_arch:
         try:
             print(" ".join(matching(args.check_arch)))

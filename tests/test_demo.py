@@ -10,7 +10,7 @@ from .commands import ROOT, run
 
 @pytest.mark.slow
 def test_roformer_learns_the_demo_and_a_model_without_positions_does_not(tmp_path):
-    """Half the demo's updates, which tell them apart as well; about 4 minutes on one core."""
+    """Half the demo's updates, which tell them apart as well; about 5 minutes on one core."""
     systems = ["--archs", "roformer_tiny transformer_none_tiny", "--max-update", 500]
     run("scripts/reproduce.sh", "demo", *systems, "--out", tmp_path)
 

@@ -155,12 +155,18 @@ def test_a_result_of_other_settings_is_set_aside(swept, raw, tmp_path):
 
 
 def test_a_sweep_of_which_all_fails_has_a_report_that_says_so(swept, raw, tmp_path):
-    options = ["--results", tmp_path / "results", "--report", tmp_path / "report", "--archs", "transformer_alibi_tiny"]
+    """Three systems for two places: the third waits for one."""
+    archs = [f"transformer_{name}_tiny" for name in ("alibi", "learned", "shaw")]
+    options = ["--results", tmp_path / "results", "--report", tmp_path / "report", "--archs", " ".join(archs)]
+    options += ["--jobs", 2]
     words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", swept[0], *UPDATES, *options, *FLAGS]
     failed = run(*words, "--rope-base", 500, fails=True)
-    assert failed.stderr.splitlines()[-1].endswith("error: no run succeeded: transformer_alibi_tiny seed 1")
-    report = (tmp_path / "report/report.md").read_text(encoding="utf-8")
-    assert "--rope-base belongs to the encoding rope" in report.split("### Runs that did not finish")[1]
+    said = failed.stderr.splitlines()
+    assert said[-1].endswith(f"error: no run succeeded: {' '.join(f'{arch} seed 1' for arch in archs)}")
+    begun, ended = ([i for i, line in enumerate(said) if word in line] for word in (": begins ", ": not finished"))
+    assert len(begun) == len(ended) == 3 and begun[1] < ended[0] < begun[2]
+    report = (tmp_path / "report/report.md").read_text(encoding="utf-8").split("### Runs that did not finish")[1]
+    assert report.count("--rope-base belongs to the encoding rope") == 3
 
 
 def test_a_recipe_that_shares_data_takes_them_from_the_same_folder(tmp_path):
