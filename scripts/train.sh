@@ -180,10 +180,12 @@ train() {
   python "$TOOLS/run_info.py" --root "$ROOT" --out "$out/run.json" "command=$command_line" \
     "arch=$arch" "recipe=${recipe:-none}" "seed=$seed" "max_update=$max_update" "flags=${flags[*]}" \
     "devices=$((nodes * processes))" "batch=${batch_flags[*]}" "threads=${OMP_NUM_THREADS:-$(nproc)}" "jobs=${RUNS_AT_A_TIME:-1}"
-  on_and_on run_fairseq || log_failure "$out/train.log" fairseq-train
+  # killed behind its last update: started again, fairseq would make one more
+  (($(newest) == max_update)) || on_and_on run_fairseq || log_failure "$out/train.log" fairseq-train
   # fairseq writes no checkpoint by updates at the end of an epoch: the last one must be there all the same
-  [[ -f $checkpoints/checkpoint_last.pt ]] || die "fairseq-train ended before its first checkpoint: choose a smaller --save-every"
   reached=$(newest)
+  [[ $reached == "$max_update" || -f $checkpoints/checkpoint_last.pt ]] ||
+    die "fairseq-train ended before its first checkpoint: choose a smaller --save-every"
   ((reached == max_update)) || reached=$(python "$TOOLS/checkpoint.py" "$checkpoints/checkpoint_last.pt") || exit 1
   ((reached == max_update)) || say "ended after $reached of $max_update updates, as its flags say"
   if [[ ! $(find "$checkpoints" -name "checkpoint_*_$reached.pt") ]]; then

@@ -41,6 +41,10 @@ def test_steps_that_were_done_are_skipped_and_changed_settings_redo_them(corpus,
     options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", trained]
     rest = ["--max-update", 12, "--save-every", 2, "--", *SMALL, "--max-tokens", 600]
     assert "done before" in run("scripts/train.sh", *options, *rest).stderr
+    (trained / ".stamps/train").unlink()  # as a kill behind the last update leaves it
+    log = (trained / "train.log").read_bytes()
+    assert "done before" not in run("scripts/train.sh", *options, *rest).stderr
+    assert (trained / "train.log").read_bytes() == log  # not an update more
 
 
 def test_train_keeps_what_the_run_was_made_with(trained):
