@@ -11,10 +11,12 @@ __version__ = "0.1.0"
 # fairseq reports on every import that tensorboardX, which it only needs for speech, is missing
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
-from . import architectures, criterion, optimizer, task  # noqa: E402, F401
-from .distributed import refuse_others  # noqa: E402
-from .model import RoFormerModel  # noqa: E402
-from .tools import checkpoint  # noqa: E402, F401  (its import extends the list)
+from . import architectures  # noqa: E402
+from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
+from .decoding import task  # noqa: E402, F401
+from .training import criterion, optimizer  # noqa: E402, F401
+from .training.distributed import refuse_others  # noqa: E402
+from .translation import RoFormerModel  # noqa: E402
 
 _reference = [f"{architectures.REFERENCE}_{size}" for size in architectures.SIZES]
 refuse_others([*architectures.ARCHITECTURES, *_reference])

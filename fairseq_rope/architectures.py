@@ -11,9 +11,9 @@ import torch
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
-from . import model  # noqa: F401  (registers the model that the names below belong to)
-from .distributed import join_processes
+from . import translation as model  # noqa: F401  (registers the model that the names below belong to)
 from .positions import POSITIONS
+from .training.distributed import join_processes
 
 SIZES: Dict[str, Dict[str, Any]] = {
     "base": dict(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6, dropout=0.1),

@@ -7,7 +7,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
-from .attention import EncoderAttention, PositionalMultiheadAttention
+from .attention import SELF_ATTENTION, EncoderAttention, PositionalMultiheadAttention
 from .positions import PositionEncoding
 
 FAST_PATH_COPIES = tuple(
@@ -107,8 +107,7 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
 
 def _build_attention(layer: Any, embed_dim: int, cfg: Any, side: Any, **kwargs: Any) -> PositionalMultiheadAttention:
     encoding: PositionEncoding = layer._position[0]
-    attention_class = encoding.attention or PositionalMultiheadAttention
-    return attention_class(
+    return SELF_ATTENTION[encoding.attention](
         embed_dim,
         side.attention_heads,
         encoding=encoding,

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Optional
 
-from ..tools import model_folder
+from ..checkpoints import model_folder
 
 QUANTIZATIONS = (*("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"),)
 """CTranslate2's names."""

@@ -99,8 +99,8 @@ class PositionEncoding(nn.Module):
     causal_only: ClassVar[bool] = False
     """Defined for keys before the query only: refused in an encoder."""
 
-    attention: ClassVar[Any] = None
-    """A subclass of the attention, for an encoding that replaces the softmax; None: the usual one."""
+    attention: ClassVar[str] = "softmax"
+    """The kind of attention that the encoding needs: ``softmax``, or ``linear`` where features replace the softmax."""
 
     def __init__(self, stack: Stack, options: Any) -> None:
         super().__init__()

@@ -5,7 +5,8 @@ import torch
 
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.positions import POSITIONS
-from tests.helpers import FP32, randomised, stack, steps
+
+from ..helpers import FP32, randomised, stack, steps
 
 B, T, H, D = 2, 24, 4, 8
 C = H * D

@@ -8,7 +8,7 @@ only and position-to-content the second one, which the peers get in reverse orde
 import pytest
 import torch
 
-from tests.parity.helpers import MISSING, C, H, T, assert_equal, both_sides, future, load, ours, states
+from .helpers import MISSING, C, H, T, assert_equal, both_sides, future, load, ours, states
 
 v1 = pytest.importorskip("transformers.models.deberta.modeling_deberta", reason=MISSING)
 v2 = pytest.importorskip("transformers.models.deberta_v2.modeling_deberta_v2", reason=MISSING)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.parity.helpers import MISSING, B, C, D, H, T, additive, assert_equal, both_sides, load, ours, states
+from .helpers import MISSING, B, C, D, H, T, additive, assert_equal, both_sides, load, ours, states
 
 roformer = pytest.importorskip("transformers.models.roformer.modeling_roformer", reason=MISSING)
 phi = pytest.importorskip("transformers.models.phi.modeling_phi", reason=MISSING)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.parity.helpers import MISSING, C, H, T, additive, assert_equal, both_sides, load, ours, states
+from .helpers import MISSING, C, H, T, additive, assert_equal, both_sides, load, ours, states
 
 wav2vec2_bert = pytest.importorskip("transformers.models.wav2vec2_bert.modeling_wav2vec2_bert", reason=MISSING)
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from fairseq_rope.positions.relative import t5_buckets
-from tests.parity.helpers import MISSING, C, D, H, T, additive, assert_equal, both_sides, load, ours, states
+
+from .helpers import MISSING, C, D, H, T, additive, assert_equal, both_sides, load, ours, states
 
 t5 = pytest.importorskip("transformers.models.t5.modeling_t5", reason=MISSING)
 

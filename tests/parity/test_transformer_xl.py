@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.parity.helpers import MISSING, B, C, D, H, T, assert_equal, both_sides, future, load, ours, states
+from .helpers import MISSING, B, C, D, H, T, assert_equal, both_sides, future, load, ours, states
 
 transfo_xl = pytest.importorskip("transformers.models.deprecated.transfo_xl.modeling_transfo_xl", reason=MISSING)
 xlnet = pytest.importorskip("transformers.models.xlnet.modeling_xlnet", reason=MISSING)

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from fairseq_rope.positions.alibi import slopes
-from tests.parity.helpers import MISSING, D, H, T, assert_equal, both_sides, load, ours, states
+
+from .helpers import MISSING, D, H, T, assert_equal, both_sides, load, ours, states
 
 x_transformers = pytest.importorskip("x_transformers.x_transformers", reason=MISSING)
 

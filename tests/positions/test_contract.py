@@ -6,9 +6,10 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 
+from fairseq_rope.checkpoints.average import average_checkpoints
 from fairseq_rope.positions import POSITIONS
-from fairseq_rope.tools.average import average_checkpoints
-from tests.helpers import ENCODINGS, EOS, FP32, PAD, build_felt, build_with, decoder_input, pad, sentences, task
+
+from ..helpers import ENCODINGS, EOS, FP32, PAD, build_felt, build_with, decoder_input, pad, sentences, task
 
 pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
 

@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from fairseq_rope.positions.linear import CHUNK, LinearAttention, LinearOptions, LinearRotaryEncoding, causal_product
-from tests.helpers import FP32, build, build_with, decoder_input, sentences, stack, steps
-from tests.positions.test_relative import largest_tensor
+from fairseq_rope.attention.linear import CHUNK, LinearAttention, causal_product
+from fairseq_rope.positions.linear import LinearOptions, LinearRotaryEncoding
+
+from ..helpers import FP32, build, build_with, decoder_input, sentences, stack, steps
+from .test_relative import largest_tensor
 
 B, H, D = 2, 4, 8
 MAPS = ["elu", "favor"]

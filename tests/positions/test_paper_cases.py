@@ -8,10 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_rope.attention import PositionalMultiheadAttention
+from fairseq_rope.attention import SELF_ATTENTION
 from fairseq_rope.positions import POSITIONS
-from tests.helpers import ENCODINGS, FP32, randomised, stack, steps
-from tests.positions.test_rope import rotation_matrix
+
+from ..helpers import ENCODINGS, FP32, randomised, stack, steps
+from .test_rope import rotation_matrix
 
 T, B, H, D = 9, 2, 4, 8
 
@@ -227,7 +228,7 @@ def test_the_attention_equals_the_papers_equation(name, options, side):
     torch.manual_seed(0)
     case, causal, special = PAPER_CASES[name], side != "encoder", (0, 4)
     encoding = randomised(POSITIONS[name](stack(causal=causal), POSITIONS[name].Options(**options)))
-    attention = PositionalMultiheadAttention if encoding.attention is None else encoding.attention
+    attention = SELF_ATTENTION[encoding.attention]
     attention = randomised(attention(H * D, H, encoding=encoding)).eval()
     q, k, v = torch.randn(3, B, H, T, D).unbind()
     key = steps(range(T), special)

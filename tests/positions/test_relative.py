@@ -9,7 +9,8 @@ from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.positions import POSITIONS
 from fairseq_rope.positions.alibi import slopes
 from fairseq_rope.positions.relative import distance_rows, distances, products_with_rows, t5_buckets
-from tests.helpers import build_with, decoder_input, randomised, sentences, stack, steps
+
+from ..helpers import build_with, decoder_input, randomised, sentences, stack, steps
 
 
 class LargestTensor(TorchDispatchMode):

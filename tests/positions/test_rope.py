@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions, convert_layout, layout_permutation
-from tests.helpers import FP32, build_with, decoder_input, sentences, stack, steps
+
+from ..helpers import FP32, build_with, decoder_input, sentences, stack, steps
 
 D = 8  # head dimension of stack()
 

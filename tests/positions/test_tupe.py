@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from fairseq_rope.positions.tupe import TupeAOptions, TupeROptions, UntiedAbsoluteEncoding, UntiedRelativeEncoding
-from tests.helpers import EOS, FP32, build_felt, decoder_input, pad, randomised, sentences, stack, steps
+
+from ..helpers import EOS, FP32, build_felt, decoder_input, pad, randomised, sentences, stack, steps
 
 H, D = 4, 8
 

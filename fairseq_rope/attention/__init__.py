@@ -1,0 +1,15 @@
+"""Self-attention with positions, and the attention to the encoder."""
+
+from typing import Dict, Type
+
+from .encoder import EncoderAttention
+from .linear import LinearAttention
+from .multihead import PositionalMultiheadAttention
+
+SELF_ATTENTION: Dict[str, Type[PositionalMultiheadAttention]] = {
+    "softmax": PositionalMultiheadAttention,
+    "linear": LinearAttention,
+}
+"""The kinds of self-attention, by :attr:`fairseq_rope.positions.PositionEncoding.attention`."""
+
+__all__ = ["SELF_ATTENTION", "EncoderAttention", "LinearAttention", "PositionalMultiheadAttention"]

@@ -1,0 +1,53 @@
+"""Attention to the encoder: fairseq's own, which in decoding serves several beams with one set of keys."""
+
+from typing import Dict, Optional, Tuple
+
+from fairseq.modules import MultiheadAttention
+from torch import Tensor
+
+from .kernels import product
+
+
+class EncoderAttention(MultiheadAttention):
+    """fairseq's attention to the encoder, which in decoding can serve several beams with one set of keys and values.
+
+    The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``.
+    """
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Optional[Tensor],
+        value: Optional[Tensor],
+        key_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        need_weights: bool = True,
+        static_kv: bool = False,
+        attn_mask: Optional[Tensor] = None,
+        before_softmax: bool = False,
+        need_head_weights: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """As in fairseq's class, also for ``query`` ``(1, B x beams, C)`` with cached keys of B sentences."""
+        cache = self._get_input_buffer(incremental_state)
+        k, v = cache.get("prev_key"), cache.get("prev_value")  # (B, H, S, D)
+        if k is None or v is None or k.size(0) == query.size(1) or need_weights or need_head_weights:
+            return super().forward(
+                query,
+                key,
+                value,
+                key_padding_mask,
+                incremental_state,
+                need_weights,
+                static_kv,
+                attn_mask,
+                before_softmax,
+                need_head_weights,
+            )
+        q = (self.q_proj(query) * self.scaling).view(k.size(0), -1, self.num_heads, self.head_dim).transpose(1, 2)
+        logits = product(q, k.transpose(-2, -1)).float()  # (B, H, beams, S)
+        padding = cache.get("prev_key_padding_mask")
+        if padding is not None:
+            logits = logits.masked_fill(padding[:, None, None].bool(), float("-inf"))
+        weights = self.dropout_module(logits.softmax(dim=-1).type_as(v))  # in decoding only with --retain-dropout
+        out = product(weights, v)  # (B, H, beams, D)
+        return self.out_proj(out.transpose(1, 2).reshape(query.shape)), None

@@ -1,0 +1,216 @@
+"""Multi-head self-attention with a position encoding: projection, cache, masks and the choice of the kernel."""
+
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, Optional, Tuple
+
+import torch
+from fairseq.modules import MultiheadAttention
+from torch import Tensor
+
+from ..positions import PositionEncoding
+from .cache import KeyValueCache
+from .kernels import product, scaled_dot_product_attention
+
+
+class PositionalMultiheadAttention(MultiheadAttention):
+    """fairseq's self-attention with the position term of an encoding.
+
+    Parameters, their names and initialisation are those of :class:`fairseq.modules.MultiheadAttention`, so that
+    checkpoints convert. The kernel is PyTorch's
+    ``scaled_dot_product_attention``; the attention weights exist only when they are asked for.
+
+    Args:
+        embed_dim: C.
+        num_heads: H.
+        encoding: registered by the stack that shares it, not here; what it has for each layer is ``self.position``.
+        kwargs: as in fairseq's class.
+
+    Raises:
+        ValueError: an option of fairseq's class that changes the keys behind the position term's back.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, *, encoding: PositionEncoding, **kwargs: Any) -> None:
+        for option in ("add_bias_kv", "add_zero_attn", "xformers_att_config", "encoder_decoder_attention"):
+            if kwargs.get(option):
+                raise ValueError(f"{option} cannot be combined with a position encoding: leave it unset")
+        super().__init__(embed_dim, num_heads, self_attention=True, **kwargs)
+        self._encoding = [encoding]  # in a list, so that it is not registered once per layer
+        self._context: Optional[Dict[str, Tensor]] = None
+        self._causal = False
+        self.position = encoding.build_layer(self)
+
+    @property
+    def encoding(self) -> PositionEncoding:
+        return self._encoding[0]
+
+    @contextmanager
+    def at(self, context: Dict[str, Tensor], causal: bool = False) -> Iterator[None]:
+        """Within this block, :meth:`forward` works with ``context``, the result of the encoding's ``prepare``.
+
+        With ``causal`` a query sees no later key. The block spans one call of one layer: fairseq's layers have no
+        arguments for these.
+        """
+        self._context, self._causal = context, causal
+        try:
+            yield
+        finally:
+            self._context = None
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Optional[Tensor] = None,
+        value: Optional[Tensor] = None,
+        key_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        need_weights: bool = True,
+        static_kv: bool = False,
+        attn_mask: Optional[Tensor] = None,
+        before_softmax: bool = False,
+        need_head_weights: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """Attends from ``query`` to itself and to the steps in ``incremental_state``.
+
+        Args:
+            query: ``(T, B, C)``.
+            key, value: not used; in self-attention they are the query.
+            key_padding_mask: ``(B, T)``, True = padding.
+            incremental_state: holds the keys (already rotated) and values of the steps before.
+            need_weights: also return the weights, averaged over the heads.
+            attn_mask: ``(T, S)``, added to the logits.
+            need_head_weights: also return the weights of each head.
+
+        Returns:
+            The output ``(T, B, C)``, and the weights: None, ``(B, T, S)``, or per head ``(H, B, T, S)``.
+        """
+        if self._context is None:
+            raise ValueError("the positions are missing: call the attention inside `with attention.at(context)`")
+        if static_kv or before_softmax:
+            raise ValueError("static_kv and before_softmax do not apply to self-attention with positions")
+        q, k, v = (self._split_heads(project(query)) for project in (self.q_proj, self.k_proj, self.v_proj))
+        out, weights = self.attend(
+            q,
+            k,
+            v,
+            key_padding_mask,
+            incremental_state,
+            attn_mask,
+            causal=self._causal,
+            need_weights=need_weights or need_head_weights,
+            context=self._context,
+        )
+        if weights is not None:
+            weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
+        out = out.permute(2, 0, 1, 3).flatten(2)  # (B, H, T, D) -> (T, B, C)
+        return self.out_proj(out), weights
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        key_padding_mask: Optional[Tensor],
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        attn_mask: Optional[Tensor],
+        causal: bool,
+        need_weights: bool,
+        context: Dict[str, Tensor],
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """Attention between projection and output projection: what an encoding without softmax replaces.
+
+        Args:
+            q, k, v: ``(B, H, T, D)``, of the new steps.
+            causal: a query sees no later key; only without ``incremental_state``, where T = S.
+            context: the result of the encoding's ``prepare``.
+
+        Returns:
+            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` if they are needed.
+        """
+        q, k = self.encoding.rotate(q, k, **context)
+        if incremental_state is not None:
+            k, v, key_padding_mask = self._append_to_cache(incremental_state, k, v, key_padding_mask)
+        bias = self.encoding.logit_bias(q, k, self.position, **context)
+        scale = self.encoding.logit_scale(self.head_dim)
+        # in a step of decoding, one query for each sentence, fairseq's own two products have its bits and are faster
+        explicit = need_weights or self.encoding.needs_weights or incremental_state is not None
+        no_masks = bias is None and attn_mask is None and key_padding_mask is None
+        flag = causal and no_masks and not explicit  # the kernel's own causal mask
+        if causal and not flag:
+            attn_mask = self._with_future(attn_mask, q)
+        mask = self._merge_masks(bias, attn_mask, key_padding_mask, q)
+
+        dropout = self.dropout_module
+        if not explicit:
+            dropout_p = dropout.p if self.training or dropout.apply_during_inference else 0.0
+            return scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, dropout_p=dropout_p, is_causal=flag, scale=scale
+            ), None
+        # in fp32 already here: in fp16 the mask of a padded key and a negative logit add up to -inf
+        logits = product(q * scale, k.transpose(-2, -1)).float()
+        weights = (logits if mask is None else logits + mask).softmax(dim=-1)
+        dropped = dropout(weights.type_as(q))
+        out = product(dropped, v)
+        value_bias = self.encoding.value_bias(dropped, self.position, **context)
+        return (out if value_bias is None else out + value_bias), weights if need_weights else None
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)  # (T, B, C) -> (B, H, T, D)
+
+    def _append_to_cache(
+        self,
+        incremental_state: Dict[str, Dict[str, Optional[Tensor]]],
+        k: Tensor,
+        v: Tensor,
+        key_padding_mask: Optional[Tensor],
+    ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+        """Puts the new steps behind the cached ones and stores and returns all of them: k and v ``(B, H, S, D)``."""
+        state: Dict[str, Any] = self._get_input_buffer(incremental_state)
+        cache = state.get("keys_values") or KeyValueCache()
+        k, v = cache.append(k, v)
+        key_padding_mask = self._append_prev_key_padding_mask(
+            key_padding_mask=key_padding_mask,
+            prev_key_padding_mask=state.get("prev_key_padding_mask"),
+            batch_size=k.size(0),
+            src_len=k.size(2),
+            static_kv=False,
+        )
+        entries: Dict[str, Any] = {"keys_values": cache, "prev_key_padding_mask": key_padding_mask}
+        self._set_input_buffer(incremental_state, entries)
+        return k, v, key_padding_mask
+
+    def reorder_incremental_state(
+        self, incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]], new_order: Tensor
+    ) -> Optional[Dict[str, Dict[str, Optional[Tensor]]]]:
+        """Row ``i`` of the cached steps becomes what row ``new_order[i]`` was."""
+        state: Dict[str, Any] = self._get_input_buffer(incremental_state)
+        cache = state.pop("keys_values", None)
+        incremental_state = super().reorder_incremental_state(incremental_state, new_order)
+        if cache is not None:
+            cache.reorder(new_order)
+            state["keys_values"] = cache
+        return incremental_state
+
+    @staticmethod
+    def _with_future(attn_mask: Optional[Tensor], q: Tensor) -> Tensor:
+        """``attn_mask`` with -inf for keys behind the query: ``(T, T)``."""
+        future = q.new_full((q.size(2), q.size(2)), float("-inf")).triu(1)
+        return future if attn_mask is None else future + attn_mask
+
+    @staticmethod
+    def _merge_masks(
+        bias: Optional[Tensor], attn_mask: Optional[Tensor], key_padding_mask: Optional[Tensor], q: Tensor
+    ) -> Optional[Tensor]:
+        """What is added to the logits, broadcastable to ``(B, H, T, S)`` and of q's dtype, or None.
+
+        Padded keys get the smallest finite number, not -inf: the queries of left padding in a decoder see nothing
+        but padding, and a row of -inf would turn them, and through the next layer everything, into NaN.
+        """
+        mask = bias
+        if attn_mask is not None:
+            attn_mask = attn_mask[None, None].type_as(q)
+            mask = attn_mask if mask is None else mask + attn_mask
+        if key_padding_mask is not None:
+            padding = key_padding_mask[:, None, None, :].bool()
+            zero_or_mask = q.new_zeros(()) if mask is None else mask
+            mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
+        return None if mask is None else mask.type_as(q)

@@ -1,0 +1,115 @@
+"""Averages the parameters of several checkpoints of one run (Vaswani et al. 2017, section 6.1: the last five).
+
+::
+
+    python -m fairseq_rope.checkpoints.average FOLDER --last 5 --out FILE          the last five of a run
+    python -m fairseq_rope.checkpoints.average --inputs A.pt B.pt --out FILE       these
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from torch import Tensor
+from tqdm import tqdm
+
+from .files import CheckpointError, load_checkpoint, save_checkpoint
+
+PATTERNS = {
+    "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
+    "epochs": re.compile(r"checkpoint(\d+)\.pt"),
+}
+
+
+def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Optional[int] = None) -> List[Path]:
+    """The last checkpoints of a run, oldest first.
+
+    Args:
+        folder: what ``--save-dir`` was.
+        last: how many.
+        by: ``updates`` (``checkpoint_<epoch>_<updates>.pt``) or ``epochs`` (``checkpoint<epoch>.pt``).
+        upper: ignore checkpoints of more updates or epochs than this.
+
+    Raises:
+        CheckpointError: no such folder, or fewer than ``last``.
+    """
+    if last < 1:
+        raise CheckpointError(f"--last must be at least 1, not {last}")
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: no such folder")
+    found = []
+    for path in folder.iterdir():
+        match = PATTERNS[by].fullmatch(path.name)
+        if match and (upper is None or int(match[1]) <= upper):
+            found.append((int(match[1]), path))
+    if len(found) < last:
+        bound = "" if upper is None else f" up to {upper}"
+        raise CheckpointError(f"{folder}: {len(found)} checkpoints by {by}{bound}, but {last} are to be averaged")
+    return [path for _, path in sorted(found)[-last:]]
+
+
+def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
+    """The mean of the parameters, in a checkpoint that loads like the last of ``paths``.
+
+    Sums are in fp32 whatever the stored precision, and the result has the stored precision. Integer entries and all
+    else but the optimizer's state, which would not fit, come from the last one. ``averaged_from`` names the files.
+
+    Raises:
+        CheckpointError: no paths, a file that cannot be used, names or shapes that differ, or a NaN or infinity.
+    """
+    if not paths:
+        raise CheckpointError("no checkpoints to average")
+    sums: Dict[str, Tensor] = {}
+    state: Dict[str, Any] = {}
+    for path in tqdm(paths, desc="average", unit=" checkpoints", disable=None):
+        state = load_checkpoint(path)
+        model = state["model"]
+        if sums and model.keys() != sums.keys():
+            name = sorted(model.keys() ^ sums.keys())[0]
+            where = "has no" if name in sums else "alone has"
+            raise CheckpointError(f"{path}: {where} parameter {name}: average checkpoints of one model only")
+        for name, value in model.items():
+            if name in sums and sums[name].shape != value.shape:
+                shapes = f"{tuple(value.shape)} instead of {tuple(sums[name].shape)}"
+                raise CheckpointError(f"{path}: parameter {name} has shape {shapes}")
+            if value.is_floating_point():
+                if not value.isfinite().all():
+                    raise CheckpointError(f"{path}: parameter {name} holds NaN or infinity: training had diverged")
+                sums[name] = sums[name] + value.float() if name in sums else value.float()
+            else:
+                sums[name] = value
+    model = state["model"]
+    state["model"] = {
+        name: (total / len(paths)).to(model[name].dtype) if total.is_floating_point() else total
+        for name, total in sums.items()
+    }
+    state.pop("last_optimizer_state", None)
+    state["averaged_from"] = [path.name for path in paths]
+    return state
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    parser = argparse.ArgumentParser(prog="average", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, help="folder with the checkpoints of a run")
+    parser.add_argument("--last", type=int, default=5, help="how many (default: 5)")
+    parser.add_argument(
+        "--by", choices=sorted(PATTERNS), default="updates", help="kind of checkpoint (default: updates)"
+    )
+    parser.add_argument("--upper", type=int, help="ignore checkpoints of more updates or epochs than this")
+    parser.add_argument("--inputs", nargs="+", type=Path, help="these files instead of the last ones of a folder")
+    parser.add_argument("--out", type=Path, required=True, help="the file to write")
+    args = parser.parse_args(argv)
+    if (args.folder is None) == (args.inputs is None):
+        parser.error("give either a folder or --inputs")
+    try:
+        paths = args.inputs or find_checkpoints(args.folder, args.last, args.by, args.upper)
+        save_checkpoint(average_checkpoints(paths), args.out)
+    except CheckpointError as error:
+        sys.exit(f"error: {error}")
+    print(f"{args.out}: average of {', '.join(path.name for path in paths)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Converts a checkpoint of fairseq's plain transformer into one of this plugin with the same positions, and back.
+
+::
+
+    python -m fairseq_rope.checkpoints.fairseq_transformer CHECKPOINT --to plugin --out FILE
+    python -m fairseq_rope.checkpoints.fairseq_transformer CHECKPOINT --to fairseq --out FILE
+
+Sinusoidal positions become ``sinusoidal``, learned ones ``learned``, none ``none``, each side as it is.
+"""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models.transformer import DEFAULT_MAX_SOURCE_POSITIONS, DEFAULT_MAX_TARGET_POSITIONS, TransformerModel
+from fairseq.models.transformer.transformer_legacy import base_architecture
+from fairseq.modules import SinusoidalPositionalEmbedding
+from torch import Tensor
+
+from ..architectures import ARCHITECTURES, FAMILIES, SIZES
+from ..layers import FAST_PATH_COPIES
+from ..options import SIDES, reject_unsupported
+from .files import CheckpointError, load_checkpoint, save_checkpoint
+
+MEMORY = "plain_transformer"
+"""The entry of a converted checkpoint that says what the way back restores: the architecture, and unused tensors."""
+
+COMMON = ("sinusoidal", "learned", "none")
+"""The encodings that fairseq's transformer has as well."""
+
+
+def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
+    """The same model as this plugin's or as fairseq's own; ``state`` stays as it is.
+
+    There and back gives the same tensors. The optimizer's state is kept where the parameters are the same in the same
+    order: not with learned positions, and not if fairseq's version has other parameters in its encoder layers.
+
+    Args:
+        state: a loaded checkpoint.
+        to: ``plugin`` or ``fairseq``.
+
+    Raises:
+        CheckpointError: the model is of another kind, is converted already, or has what the other side lacks.
+    """
+    return {"plugin": _to_plugin, "fairseq": _to_fairseq}[to](state)
+
+
+def _to_plugin(state: Dict[str, Any]) -> Dict[str, Any]:
+    cfg = _configuration(state)
+    arch = cfg.arch
+    if arch in ARCHITECTURES:
+        raise CheckpointError(f"{arch} is an architecture of this plugin already: there is nothing to convert")
+    if ARCH_MODEL_REGISTRY.get(arch) is not TransformerModel:
+        raise CheckpointError(f"{arch} is not an architecture of fairseq's plain transformer: only those convert")
+    base_architecture(cfg)  # what older versions of fairseq did not store
+    positions = {}
+    for side in SIDES:
+        learned = getattr(cfg, f"{side}_learned_pos")
+        positions[side] = "none" if cfg.no_token_positional_embeddings else "learned" if learned else "sinusoidal"
+        setattr(cfg, f"{side}_position", positions[side])
+        setattr(cfg, f"{side}_learned_pos", False)
+    cfg.no_token_positional_embeddings = True
+    try:
+        reject_unsupported(cfg)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
+
+    prefixes = tuple(f"{side}.embed_positions." for side in SIDES)
+    model = {name: value for name, value in state["model"].items() if not name.startswith(prefixes)}
+    unused = {name: value for name, value in state["model"].items() if name.startswith(prefixes)}
+    for side in _learned(positions):
+        name, rows = f"{side}.embed_positions.weight", _max_positions(cfg, side)
+        table = _tensor(unused, name)
+        before = len(table) - rows  # fairseq counts from padding_idx + 1
+        if before < 1:
+            raise CheckpointError(f"{name} has {len(table)} rows, too few for {rows} positions and the padding")
+        unused[name], model[f"{side}.position.weight"] = table[:before].clone(), table[before:].clone()
+
+    family = {position: name for name, position in FAMILIES.items()}[positions["encoder"]]
+    converted = _converted(state, cfg, f"{family}_{_nearest_size(cfg)}", model, positions)
+    return {**converted, MEMORY: {"arch": arch, "unused": unused}}
+
+
+def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
+    cfg = _configuration(state)
+    if ARCH_MODEL_REGISTRY.get(cfg.arch) is TransformerModel:
+        raise CheckpointError(f"{cfg.arch} is an architecture of fairseq's already: there is nothing to convert")
+    if cfg.arch not in ARCHITECTURES:
+        raise CheckpointError(f"{cfg.arch} is not an architecture of this plugin: only those convert")
+    positions = {side: getattr(cfg, f"{side}_position", "unknown") for side in SIDES}
+    for side, position in positions.items():
+        if position not in COMMON:
+            raise CheckpointError(f"the {side}'s positions are {position}, and fairseq has only {', '.join(COMMON)}")
+    bare = [side for side in SIDES if positions[side] == "none"]
+    if len(bare) == 1:
+        raise CheckpointError(f"the {bare[0]} alone has no positions, and fairseq has them on both sides or on none")
+
+    memory = state.get(MEMORY) or {"arch": "transformer", "unused": _buffers(positions)}
+    model = {**state["model"], **memory["unused"]}
+    for side in SIDES:
+        delattr(cfg, f"{side}_position")
+        setattr(cfg, f"{side}_learned_pos", positions[side] == "learned")
+    for side in _learned(positions):
+        name = f"{side}.embed_positions.weight"
+        table = _tensor(model, f"{side}.position.weight")
+        before = memory["unused"].get(name, table.new_zeros(Dictionary().pad() + 1, table.size(1)))
+        model[name] = torch.cat([before, table])
+        del model[f"{side}.position.weight"]
+    cfg.no_token_positional_embeddings = bool(bare)
+    converted = _converted(state, cfg, memory["arch"], model, positions)
+    converted.pop(MEMORY, None)
+    return converted
+
+
+def _configuration(state: Dict[str, Any]) -> Any:
+    """A copy of the model's configuration."""
+    cfg = state["args"] if state.get("args") is not None else state["cfg"].get("model")
+    if not isinstance(cfg, argparse.Namespace) or not hasattr(cfg, "arch"):
+        raise CheckpointError("the configuration names no --arch: only checkpoints of fairseq-train convert")
+    return argparse.Namespace(**vars(cfg))
+
+
+def _converted(
+    state: Dict[str, Any], cfg: Any, arch: str, model: Dict[str, Tensor], positions: Dict[str, str]
+) -> Dict[str, Any]:
+    """``state`` with another configuration, architecture and tensors."""
+    cfg.arch = arch
+    if hasattr(cfg, "_name"):
+        cfg._name = arch
+    converted = {**state, "model": model}
+    if state.get("args") is not None:
+        converted["args"] = cfg
+    else:
+        converted["cfg"] = {**state["cfg"], "model": cfg}
+    if _learned(positions) and "ema" in (state.get("extra_state") or {}):
+        raise CheckpointError("the moving average of learned positions (--store-ema) does not convert: delete it first")
+    other_layers = any(name.split(".")[-1] in FAST_PATH_COPIES for name in model)
+    if _learned(positions) or other_layers:
+        converted.pop("last_optimizer_state", None)
+    return converted
+
+
+def _learned(positions: Dict[str, str]) -> List[str]:
+    return [side for side in SIDES if positions[side] == "learned"]
+
+
+def _tensor(model: Dict[str, Tensor], name: str) -> Tensor:
+    if name not in model:
+        raise CheckpointError(f"there is no parameter {name}, which the configuration asks for")
+    return model[name]
+
+
+def _buffers(positions: Dict[str, str]) -> Dict[str, Tensor]:
+    """What the installed fairseq keeps in checkpoints for its sinusoids: one number in official versions."""
+    kept = SinusoidalPositionalEmbedding(embedding_dim=4, padding_idx=0, init_size=1).state_dict()
+    sides = [side for side in SIDES if positions[side] == "sinusoidal"]
+    return {f"{side}.embed_positions.{name}": value for side in sides for name, value in kept.items()}
+
+
+def _max_positions(cfg: Any, side: str) -> int:
+    if side == "encoder":
+        return getattr(cfg, "max_source_positions", None) or DEFAULT_MAX_SOURCE_POSITIONS
+    return getattr(cfg, "max_target_positions", None) or DEFAULT_MAX_TARGET_POSITIONS
+
+
+def _nearest_size(cfg: Any) -> str:
+    """The size whose dimensions are nearest by their ratios; those of the model are in its configuration anyway."""
+
+    def distance(size: str) -> float:
+        dimensions = {name: value for name, value in SIZES[size].items() if name != "dropout"}
+        pairs = [(getattr(cfg, f"{side}_{name}"), value) for side in SIDES for name, value in dimensions.items()]
+        return sum(abs(math.log(max(given, 1) / value)) for given, value in pairs)
+
+    return min(SIZES, key=distance)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    parser = argparse.ArgumentParser(prog="plain_transformer", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("checkpoint", type=Path, help="the checkpoint to convert")
+    parser.add_argument("--to", choices=("plugin", "fairseq"), required=True, help="whose model it becomes")
+    parser.add_argument("--out", type=Path, required=True, help="the file to write")
+    args = parser.parse_args(argv)
+    try:
+        state = load_checkpoint(args.checkpoint)
+        converted = convert_checkpoint(state, args.to)
+        save_checkpoint(converted, args.out)
+    except CheckpointError as error:
+        sys.exit(f"error: {error}")
+    lost = "last_optimizer_state" in state and "last_optimizer_state" not in converted
+    without = ", without the optimizer's state" if lost else ""
+    print(f"{args.out}: {args.checkpoint} as {_configuration(converted).arch}{without}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""fairseq's translation task with the search of :mod:`fairseq_rope.decoding.generator`."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from .generator import FastSequenceGenerator
+
+
+@dataclass
+class FastTranslationConfig(TranslationConfig):
+    bf16_weights: bool = field(
+        default=False, metadata={"help": "translate with the model's parameters in bfloat16, half the bytes to read"}
+    )
+
+
+@register_task("fast_translation", dataclass=FastTranslationConfig)
+class FastTranslationTask(TranslationTask):
+    """``translation`` with the same options, data and hypotheses, decoded faster.
+
+    Raises:
+        ValueError: ``--bf16-weights`` for the translations of a training, whose parameters would be lost.
+    """
+
+    def build_generator(self, models: Any, args: Any, seq_gen_cls: Any = None, **kwargs: Any) -> SequenceGenerator:
+        if getattr(self.cfg, "bf16_weights", False):
+            if self.cfg.eval_bleu:
+                raise ValueError("--bf16-weights cannot be combined with --eval-bleu: it changes the model")
+            for model in models:
+                model.bfloat16()
+        if seq_gen_cls is None and not getattr(args, "print_alignment", False):
+            seq_gen_cls = FastSequenceGenerator
+        return super().build_generator(models, args, seq_gen_cls=seq_gen_cls, **kwargs)

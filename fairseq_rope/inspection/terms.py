@@ -1,0 +1,185 @@
+"""What positions contribute, as numbers: RoPE's long-term decay, TUPE's correlations, any encoding's effective bias.
+
+Shapes as in ``positions/base.py``: T queries, here the same as the keys; H heads. ``nan`` stands where a query does not
+see a key. :mod:`.pictures` draws the results.
+"""
+
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, Callable, Dict, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from ..attention import LinearAttention
+from ..checkpoints import model_folder
+from ..checkpoints.files import CheckpointError
+from ..positions import POSITIONS, PositionEncoding, Stack, Steps
+from ..positions.relative import LARGEST_DISTANCE
+from ..positions.rope import RotaryEncoding, RotaryOptions
+from ..positions.tupe import UntiedAbsoluteEncoding
+
+BATCH = 32  # sentences
+SMALLEST_WEIGHT = torch.finfo(torch.float).tiny
+"""The attention's weights are fp32: what is smaller than this counts as this, if some other sentence has more."""
+
+
+def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 250) -> Tensor:
+    """The factor of RoPE's upper bound that depends on the distance (RoFormer eq. 29 and Fig. 2; arXiv eq. 37).
+
+    ``1/(d/2) sum_m |S_m|``, m = 1..d/2, with ``S_m = sum_{n<m} exp(i * distance * theta_n)``: ``(max_distance + 1,)``,
+    fp64. The angles are the encoding's own.
+
+    Args:
+        dim: d, the rotated channels of a head.
+        base: of the frequencies ``theta_n = base^(-2n/d)``.
+        max_distance: the last distance, in tokens; the first is 0.
+
+    Raises:
+        ValueError: an odd dimension, a base that is not above 1, or no distance.
+    """
+    if not 1 <= max_distance <= LARGEST_DISTANCE:
+        raise ValueError(f"--max-distance must be at least 1 and at most {LARGEST_DISTANCE}, not {max_distance}")
+    if dim < 2:
+        raise ValueError(f"--rope-dim must be even and at least 2, not {dim}")
+    stack = Stack(dim, num_heads=1, num_layers=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
+    encoding = RotaryEncoding(stack, RotaryOptions(base=base, dim=dim))
+    terms = encoding.rotation(torch.arange(max_distance + 1)[None])[0, 0]  # (max_distance + 1, d/2)
+    return terms.to(torch.complex128).cumsum(-1).abs().mean(-1)
+
+
+def load_model(folder: Path) -> Any:
+    """The model of a run's folder (``checkpoint.pt`` and the two dictionaries), in eval mode on the CPU.
+
+    Raises:
+        CheckpointError: a file is missing or cannot be used, or the model is not of this package.
+    """
+    model = model_folder.load_model(folder)
+    if not isinstance(getattr(model.encoder, "position", None), PositionEncoding):
+        raise CheckpointError(f"{folder}: fairseq's own model: its positions cannot be told from the rest")
+    return model
+
+
+def encoding_name(model: Any, side: str) -> str:
+    """The name in the registry of the encoding of ``side``, ``encoder`` or ``decoder``."""
+    return next(name for name, encoding in POSITIONS.items() if type(getattr(model, side).position) is encoding)
+
+
+@torch.no_grad()
+def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Tensor:
+    """What TUPE adds to the logits for each pair of positions, learned (TUPE, Fig. 5): ``(H, T, T)``.
+
+    It is the bias that the encoding itself hands to the layers, ``(p_i U_Q)(p_j U_K)^T / sqrt(2D)`` and, in TUPE-R,
+    the bias of the bucket of ``j - i``. No position holds ``</s>``, so that nothing is reset. Positions that no
+    sentence in training had still have the values that they were initialised with.
+
+    Args:
+        model: as from :func:`load_model`.
+        side: ``encoder`` or ``decoder``; in the decoder a query sees no later key.
+        length: T.
+
+    Raises:
+        ValueError: the side has another encoding, or its table is shorter.
+    """
+    encoding = getattr(model, side).position
+    if not isinstance(encoding, UntiedAbsoluteEncoding):
+        raise ValueError(
+            f"the {side} has the encoding {encoding_name(model, side)}, which learns no correlations of positions: "
+            "choose a model or a side with tupe_a or tupe_r"
+        )
+    if not 1 <= length <= encoding.stack.max_positions:
+        table = f"{encoding.stack.max_positions}, the rows of the {side}'s table"
+        raise ValueError(f"--length must be between 1 and {table}, not {length}")
+    steps = Steps(torch.arange(length)[None], torch.zeros(1, length, dtype=torch.bool))
+    bias = encoding.prepare(steps, steps)["bias"][0]
+    seen = torch.ones(length, length, dtype=torch.bool)
+    return bias.masked_fill(~(seen.tril() if encoding.stack.causal else seen), float("nan"))
+
+
+@torch.no_grad()
+def position_bias(model: Any, side: str = "encoder", length: int = 32, sentences: int = 256, seed: int = 1) -> Tensor:
+    """What positions add to the logits of each layer and head in effect: ``(layers, H, T, T)``, fp64.
+
+    Sentences of T words, drawn independently with the frequencies in the model's dictionaries, go through the model.
+    The logarithms of the self-attention's weights are averaged over the sentences, and each row's mean over the keys
+    that it sees is subtracted. Every word is as likely at every place, and what remains is what positions alone add
+    to the logits, up to a constant per row, but for the diagonal: there a word also meets itself, so that even
+    without positions it can stand out. Above the first layer the inputs carry what the layers below wrote into them
+    about positions (in a decoder the causal mask alone tells them some). ``</s>`` does not occur. A key that has no
+    weight in any sentence counts as not seen.
+
+    Args:
+        model: as from :func:`load_model`.
+        side: ``encoder``; or ``decoder``, whose attention to the encoder sees other such sentences.
+        length: T.
+        sentences: how many; what words happen to add by chance falls with the square root.
+        seed: of the draw.
+
+    Raises:
+        ValueError: linear attention, numbers below 1, or sentences that are too long for the model.
+    """
+    if length < 1 or sentences < 1:
+        raise ValueError(f"--length and --sentences must be at least 1, not {length} and {sentences}")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"--seed must be at least 0 and below 2^63, not {seed}")
+    layers = getattr(model, side).layers
+    if any(isinstance(layer.self_attn, LinearAttention) for layer in layers):
+        raise ValueError(
+            f"the {side} has linear attention, which forms no weights to measure: "
+            "choose a model or a side that keeps the softmax"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    source = draw_sentences(model.encoder.dictionary, sentences, length, generator)
+    target = draw_sentences(model.decoder.dictionary, sentences, length, generator)
+    shape = (len(layers), layers[0].self_attn.num_heads, length, length)
+    totals, seen = torch.zeros(shape, dtype=torch.double), torch.zeros(shape, dtype=torch.bool)
+
+    def record(i: int, weights: Tensor) -> None:  # (H, B, T, T)
+        totals[i] += weights.double().clamp(min=SMALLEST_WEIGHT).log().sum(dim=1)
+        seen[i] |= weights.gt(0).any(dim=1)
+
+    with ExitStack() as hooks:
+        for i, layer in enumerate(layers):
+            for handle in _watch(layer.self_attn, partial(record, i)):
+                hooks.callback(handle.remove)
+        for src_tokens, prev_output_tokens in zip(source.split(BATCH), target.split(BATCH)):
+            out = model.encoder(src_tokens, torch.full((len(src_tokens),), length))
+            if side == "decoder":
+                model.decoder(prev_output_tokens, encoder_out=out, features_only=True)
+    bias = (totals / sentences).masked_fill(~seen, float("nan"))
+    return bias - bias.nanmean(dim=-1, keepdim=True)
+
+
+def draw_sentences(dictionary: Dictionary, count: int, length: int, generator: torch.Generator) -> Tensor:
+    """Independent words with the frequencies in ``dictionary``, without its special symbols: ``(count, length)``."""
+    counts = torch.tensor(dictionary.count, dtype=torch.double)
+    counts[: dictionary.nspecial] = 0
+    if not counts.any():
+        raise ValueError("the dictionary has no counts: take the one that scripts/prepare.sh made")
+    return torch.multinomial(counts, count * length, replacement=True, generator=generator).view(count, length)
+
+
+def _watch(attention: nn.Module, record: Callable[[Tensor], None]) -> Tuple[Any, Any]:
+    """Lets ``attention`` form its weights and hands them to ``record``; the layer does not use them."""
+
+    def ask(module: nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+        return args, {**kwargs, "need_head_weights": True}
+
+    def take(module: nn.Module, args: Tuple[Any, ...], output: Tuple[Tensor, Tensor]) -> None:
+        record(output[1])
+
+    return attention.register_forward_pre_hook(ask, with_kwargs=True), attention.register_forward_hook(take)
+
+
+def by_distance(bias: Tensor) -> Tensor:
+    """The mean of ``bias_ij - bias_ii`` over all pairs of one distance ``j - i``: ``(..., T, T)`` -> ``(..., 2T - 1)``.
+
+    From ``1 - T`` to ``T - 1``. Rows have no constant in common, so that each is counted from its own diagonal; of
+    :func:`position_bias` that holds a word's match with itself as well, which shifts all other distances alike.
+    """
+    length = bias.size(-1)
+    bias = bias - bias.diagonal(dim1=-2, dim2=-1)[..., None]
+    diagonals = [bias.diagonal(distance, dim1=-2, dim2=-1).nanmean(-1) for distance in range(1 - length, length)]
+    return torch.stack(diagonals, dim=-1)

@@ -1,1 +1,0 @@
-"""What the scripts call: each a function and a thin command line."""

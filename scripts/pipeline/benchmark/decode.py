@@ -1,0 +1,258 @@
+"""Beam search over a batch, outputs of equal length: fairseq's model and search, this plugin's, and CTranslate2's."""
+
+import argparse
+import importlib.util
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+
+import torch
+from fairseq import options, utils
+from fairseq.data import Dictionary
+from fairseq.tasks import TASK_REGISTRY
+
+from fairseq_rope.export import export_model
+
+from ..translation.engines import search_options
+from . import BenchmarkError
+from .batch import about, dictionary, make_batch
+from .machine import PRECISIONS, peaks
+from .models import STOCK, build_model, check_arch, configure, flops, make_task, same_parameters
+from .output import Result
+from .timing import compared, interleaved
+
+SEARCHES = {"stock search": "translation", "fast search": "fast_translation"}
+"""Name of a search to the task whose generator it is; left out while it is not registered."""
+
+STOCK_NAME = "stock"
+
+OWN_CONVERTER = "stock, CTranslate2's converter"
+
+Hypotheses = List[Tuple[List[int], float]]
+"""For each sentence, the tokens of its best hypothesis without ``</s>``, and its score as fairseq counts it."""
+
+
+class Candidate(NamedTuple):
+    """Something that translates a batch."""
+
+    name: str
+    precision: str
+    function: str
+    """What computes the same, up to rounding, has the same name here: the hypotheses should be equal."""
+    translate: Callable[[Dict[str, Any]], Hypotheses]
+
+
+class Systems:
+    """Builds models with the same parameters, and searches over them.
+
+    Args:
+        args: ``length`` (of the outputs), ``beam``, ``lenpen``, ``vocabulary``, ``device``, ``flags``.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.words: Dictionary = dictionary(args.vocabulary)
+        self.stock = self.build(STOCK)
+
+    def configure(self, task: str) -> Any:
+        """The configuration of ``fairseq-generate``."""
+        args = self.args
+        limits = ["--max-len-a", "0", "--max-len-b", str(args.length), "--min-len", str(args.length)]
+        search = ["--path", "none", "--task", task, "--beam", str(args.beam), "--lenpen", str(args.lenpen), *limits]
+        return configure(options.get_generation_parser(), search)
+
+    def configure_model(self, arch: str) -> Any:
+        """The configuration of ``fairseq-train``."""
+        flags = ["--arch", arch, "--share-all-embeddings", *self.args.flags]
+        return configure(options.get_training_parser(), flags)
+
+    def build(self, arch: str) -> Any:
+        """A model with random parameters, the stock model's as far as it has them."""
+        cfg = self.configure_model(arch)
+        utils.set_torch_seed(1)
+        model = build_model(make_task(cfg, self.words), cfg)
+        if arch != STOCK:
+            same_parameters(model, self.stock)
+        return model.eval()
+
+    def candidate(self, arch: str, search: str, precision: str) -> Candidate:
+        """A model of its own, prepared as ``fairseq-generate`` does, with a search."""
+        cfg = self.configure(SEARCHES[search])
+        task, model = make_task(cfg, self.words), self.build(arch)
+        model.to(device=self.args.device, dtype=PRECISIONS[precision])
+        model.prepare_for_inference_(cfg)
+        generator = task.build_generator([model], cfg.generation)
+
+        def translate(batch: Dict[str, Any]) -> Hypotheses:
+            found = task.inference_step(generator, [model], batch)
+            return [(best["tokens"][:-1].tolist(), float(best["score"])) for best, *_ in found]
+
+        name = STOCK_NAME if arch == STOCK and search == "stock search" else f"{arch}, {search}"
+        return Candidate(
+            name if precision == "fp32" else f"{name}, {precision}", precision, function_of(arch), translate
+        )
+
+
+def function_of(arch: str) -> str:
+    """The first name of what computes the same as ``arch``, given the same parameters."""
+    return STOCK if arch.startswith(("transformer_sinusoidal_", "fairseq_transformer_")) else arch
+
+
+def convert_stock(systems: Systems, folder: Path) -> None:
+    """Makes ``folder``: the stock model, converted by CTranslate2's own converter from a checkpoint of fairseq.
+
+    Raises:
+        ValueError: the converter refuses the model.
+    """
+    from ctranslate2.converters import FairseqConverter
+
+    sides = ("source", "target")
+    with tempfile.TemporaryDirectory() as temporary:
+        checkpoint = Path(temporary) / "checkpoint.pt"
+        torch.save({"args": systems.configure_model(STOCK).model, "model": systems.stock.state_dict()}, checkpoint)
+        for side in sides:
+            systems.words.save(str(Path(temporary) / f"dict.{side}.txt"))
+        # "unsafe" because the checkpoint has a namespace in it, as those of fairseq-train do; we have just written it
+        FairseqConverter(str(checkpoint), temporary, *sides, unsafe_deserialization=True).convert(str(folder))
+
+
+def ctranslate2_candidate(systems: Systems, name: str, precision: str, function: str, model: Path) -> Candidate:
+    """CTranslate2's search over ``model``, a folder that is not needed afterwards, on as many threads as PyTorch's.
+
+    It takes as many steps as fairseq's, but nothing forces ``</s>`` in the last one; hence the hypotheses are compared
+    with one another and not with those of fairseq.
+    """
+    import ctranslate2
+
+    args, words = systems.args, systems.words
+    translator = ctranslate2.Translator(
+        str(model), device=args.device.type, inter_threads=1, intra_threads=torch.get_num_threads()
+    )
+    search = {**search_options(args.beam, args.lenpen, args.length), "min_decoding_length": args.length}
+    if name == OWN_CONVERTER:
+        search["suppress_sequences"] = [["<blank>"]]  # its word for the padding
+
+    def translate(batch: Dict[str, Any]) -> Hypotheses:
+        rows = batch["net_input"]["src_tokens"].tolist()
+        sources = [[words[token] for token in row if token not in (words.pad(), words.eos())] for row in rows]
+        found = translator.translate_batch(sources, return_scores=True, **search)
+        return [([words.index(word) for word in best.hypotheses[0][:-1]], best.scores[0]) for best in found]
+
+    return Candidate(name, precision, f"{function}, CTranslate2", translate)
+
+
+def ctranslate2_candidates(systems: Systems, archs: Sequence[str]) -> List[Candidate]:
+    """CTranslate2 with the stock model, in float32, and each architecture that it can express, in float32 and int8.
+
+    None where it is not installed, or was built for another device.
+    """
+    if importlib.util.find_spec("ctranslate2") is None:
+        return []
+    import ctranslate2
+
+    if systems.args.device.type == "cuda" and not ctranslate2.get_cuda_device_count():
+        return []
+    makers: Dict[Tuple[str, str, str], Callable[[Path], None]] = {}
+    makers[OWN_CONVERTER, "fp32", STOCK] = partial(convert_stock, systems)
+    for arch in archs:
+        model, name = systems.build(arch), f"{arch}, CTranslate2"
+        for of_precision, precision, quantization in ((name, "fp32", "float32"), (f"{name}, int8", "int8", "int8")):
+            makers[of_precision, precision, function_of(arch)] = partial(export_model, model, quantization=quantization)
+    candidates = []
+    for (name, precision, function), make in makers.items():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                make(Path(folder) / "model")
+            except ValueError as error:
+                print(f"left out: {name}: {error}", file=sys.stderr)
+                continue
+            candidates.append(ctranslate2_candidate(systems, name, precision, function, Path(folder) / "model"))
+    return candidates
+
+
+def all_candidates(systems: Systems, archs: Sequence[str], precisions: Sequence[str]) -> List[Candidate]:
+    """The stock model with the stock search, and each architecture with each search, in each precision."""
+    searches = [search for search, task in SEARCHES.items() if task in TASK_REGISTRY]
+    pairs = [(STOCK, "stock search"), *((arch, search) for arch in archs for search in searches)]
+    candidates = [systems.candidate(*pair, precision) for precision in precisions for pair in pairs]
+    return candidates + ctranslate2_candidates(systems, archs)
+
+
+def agreement(hypotheses: Hypotheses, others: Hypotheses, name: str) -> Dict[str, Any]:
+    """How many hypotheses are the same as those of ``name``, and by how much the scores of those differ at most."""
+    if not name:
+        return {"same hypotheses": "-", "scores differ by": "-"}
+    same = [(own[1], other[1]) for own, other in zip(hypotheses, others) if own[0] == other[0]]
+    difference = f"{max(abs(a - b) for a, b in same):.1g}" if same else "-"
+    return {"same hypotheses": f"{len(same)} of {len(hypotheses)} as {name}", "scores differ by": difference}
+
+
+def measure(
+    systems: Systems, candidates: List[Candidate], sentences: int, rates: Dict[str, float]
+) -> List[Dict[str, Any]]:
+    """Rows of the table for one batch of so many sentences."""
+    args, found = systems.args, {}
+    batch = make_batch(systems.words, sentences=sentences, length=args.source_length)
+    size = about(batch, systems.words.pad())
+    on_device = utils.move_to_cuda(batch) if args.device.type == "cuda" else batch
+    work = flops(systems.stock)
+    # each token of each beam goes through the decoder, once
+    total = work["source"] * size["source tokens"] + work["target"] * sentences * args.beam * (args.length + 1)
+
+    def run_of(candidate: Candidate) -> Callable[[], None]:
+        def translate() -> None:
+            found[candidate.name] = candidate.translate(on_device)
+
+        return translate
+
+    seconds = interleaved({c.name: run_of(c) for c in candidates}, args.repeats, args.device)
+    rows: List[Dict[str, Any]] = []
+    reference: Dict[str, str] = {}
+    for candidate, columns in zip(candidates, compared(seconds, candidates[0].name).values()):
+        hypotheses, of = found[candidate.name], reference.setdefault(candidate.function, candidate.name)
+        row = {"sentences": sentences, "candidate": candidate.name, **columns}
+        row["tokens/s"] = round(sum(len(tokens) for tokens, _ in hypotheses) / columns["seconds"], 1)
+        rate = rates.get(candidate.precision)  # none is measured of int8
+        row["share of peak"] = f"{total / columns['seconds'] / rate / 1e12:.1%}" if rate else "-"
+        rows.append({**row, **agreement(hypotheses, found[of], "" if of == candidate.name else of)})
+    return rows
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Times of beam search against stock fairseq's, for each size of the batch."""
+    for arch in args.archs:
+        check_arch(arch)
+    if min(args.length, args.beam, *args.sentences) < 1:
+        raise BenchmarkError("--length, --beam and --sentences must be at least 1")
+    systems = Systems(args)
+    if args.length >= systems.stock.max_decoder_positions():
+        raise BenchmarkError(f"--length must be less than {systems.stock.max_decoder_positions()}, not {args.length}")
+    candidates = all_candidates(systems, list(dict.fromkeys(args.archs)), args.precisions)
+    rates = peaks(args.precisions, args.device)
+    rows = [row for sentences in args.sentences for row in measure(systems, candidates, sentences, rates)]
+    return {
+        "what": f"beam search, {args.vocabulary:,} types, random parameters; times as fast as {candidates[0].name}",
+        "beam": args.beam,
+        "length penalty": args.lenpen,
+        "output length": args.length,
+        "source length": args.source_length or "like WMT",
+        "flags": args.flags,
+        "repeats": args.repeats,
+        "measured peak (TFLOP/s)": rates,
+        "rows": rows,
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``benchmark decode``."""
+    archs = ["transformer_sinusoidal_base", "roformer_base"]
+    parser.add_argument("--archs", nargs="+", default=archs, help=f"to compare with stock (default: {' '.join(archs)})")
+    parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])
+    parser.add_argument("--sentences", nargs="+", type=int, default=[64, 1], help="of a batch (default: 64 1)")
+    parser.add_argument("--length", type=int, default=28, help="of all outputs, in tokens (default: 28)")
+    parser.add_argument("--source-length", type=int, default=0, help="(default: lengths like those of WMT)")
+    parser.add_argument("--beam", type=int, default=4, help="(default: 4)")
+    parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
+    parser.add_argument("--vocabulary", type=int, default=37000, help="types (default: 37000)")

@@ -1,0 +1,129 @@
+"""RoPE alone, on queries and keys as the attention makes them, against a copy of both."""
+
+import argparse
+import importlib
+import importlib.util
+from functools import partial
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from fairseq_rope.positions import Stack, Steps
+from fairseq_rope.positions.rope import LAYOUTS, RotaryEncoding, RotaryOptions
+
+from . import BenchmarkError
+from .machine import PRECISIONS
+from .output import Result
+from .timing import compared, interleaved
+
+REPEATS = 21
+CALLS = 20
+"""Calls that are timed together: one takes less than a millisecond."""
+
+COPY = "copy"
+Rotate = Callable[[Tensor, Tensor], Tuple[Tensor, Tensor]]
+
+
+def view(args: argparse.Namespace, precision: str) -> Tensor:
+    """Random queries or keys ``(B, H, T, D)``: a view of ``(T, B, C)``, as they come out of the projection."""
+    x = torch.randn(args.length, args.sentences, args.heads, args.head_dim, device=args.device)
+    return x.to(PRECISIONS[precision]).permute(1, 2, 0, 3)
+
+
+def ours(args: argparse.Namespace, layout: str) -> Rotate:
+    """The plugin's rotation, its angles computed before, as they are once for all layers."""
+    stack = Stack(args.heads * args.head_dim, args.heads, 1, args.length, padding_idx=1, causal=False)
+    encoding = RotaryEncoding(stack, RotaryOptions(layout=layout))
+    positions = torch.arange(args.length, device=args.device)[None]
+    steps = Steps(positions, torch.zeros_like(positions, dtype=torch.bool))
+    context = encoding.prepare(steps, steps)
+    return lambda q, k: encoding.rotate(q, k, **context)
+
+
+def cos_and_sin(args: argparse.Namespace, precision: str) -> Tuple[Tensor, Tensor]:
+    """Of the angles in layout ``half``, each ``(T, D)``, in the precision of q and k as elsewhere."""
+    exponents = torch.arange(0, args.head_dim, 2, device=args.device) / -args.head_dim
+    angles = torch.arange(args.length, device=args.device)[:, None] * 10000.0**exponents
+    angles = torch.cat([angles, angles], dim=-1)
+    return angles.cos().to(PRECISIONS[precision]), angles.sin().to(PRECISIONS[precision])
+
+
+def eager(args: argparse.Namespace, precision: str) -> Rotate:
+    """The formula that most models write down: ``x cos + (-x2, x1) sin``, in layout ``half``."""
+    cos, sin = cos_and_sin(args, precision)
+
+    def rotated(x: Tensor) -> Tensor:
+        first, second = x.chunk(2, dim=-1)
+        return x * cos + torch.cat([-second, first], dim=-1) * sin
+
+    return lambda q, k: (rotated(q), rotated(k))
+
+
+def candidates(args: argparse.Namespace, precision: str) -> Dict[str, Rotate]:
+    """What rotates q and k, by name; Liger's kernel where it is installed and there is a GPU."""
+    found = {f"ours, {layout}": ours(args, layout) for layout in LAYOUTS}
+    found["eager, half"] = eager(args, precision)
+    if args.device.type == "cuda" and importlib.util.find_spec("liger_kernel"):
+        kernel: Any = importlib.import_module("liger_kernel.transformers.rope").liger_rotary_pos_emb
+        cos, sin = (table[None] for table in cos_and_sin(args, precision))
+        found["Liger, half"] = lambda q, k: kernel(q, k, cos, sin)
+    return found
+
+
+def passes(args: argparse.Namespace, precision: str) -> Dict[str, Dict[str, Callable[[], Any]]]:
+    """Calls to time: for the forward pass, and for it with the backward pass, each candidate."""
+    q, k, grad_q, grad_k = (view(args, precision) for _ in range(4))
+    forward: Dict[str, Callable[[], Any]] = {COPY: lambda: (q.clone(), k.clone())}
+    both: Dict[str, Callable[[], Any]] = {COPY: lambda: [x.clone() for x in (q, k, grad_q, grad_k)]}
+    leaves = [x.detach().requires_grad_() for x in (q, k)]
+    for name, rotate in candidates(args, precision).items():
+        forward[name] = partial(rotate, q, k)
+        both[name] = partial(forward_backward, rotate, leaves, [grad_q, grad_k])
+    return {"forward": forward, "forward and backward": both}
+
+
+def forward_backward(rotate: Rotate, leaves: Sequence[Tensor], gradients: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The gradients of q and k ``leaves``, given those of what they are rotated to."""
+    return torch.autograd.grad(rotate(*leaves), leaves, gradients)
+
+
+def repeated(call: Callable[[], Any]) -> Callable[[], None]:
+    """``call``, :data:`CALLS` times."""
+
+    def calls() -> None:
+        for _ in range(CALLS):
+            call()
+
+    return calls
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Times of a rotation of q and k against a copy of them in the same layout of memory."""
+    if min(args.sentences, args.length, args.heads, args.head_dim) < 1 or args.head_dim % 2:
+        raise BenchmarkError("--sentences, --length and --heads must be at least 1, --head-dim even")
+    rows: List[Dict[str, Any]] = []
+    for precision in args.precisions:
+        for name, calls in passes(args, precision).items():
+            timed = {candidate: repeated(call) for candidate, call in calls.items()}
+            seconds = interleaved(timed, args.repeats, args.device)
+            for candidate, columns in compared(seconds, COPY).items():
+                row = {"precision": precision, "pass": name, "candidate": candidate}
+                row["us"] = round(columns["seconds"] / CALLS * 1e6, 1)
+                rows.append({**row, "times as fast": columns["times as fast"], "quartiles": columns["quartiles"]})
+    return {
+        "what": "RoPE on queries and keys, views (B, H, T, D) of (T, B, C); times as fast as a copy of them "
+        "(and, with the backward pass, of their gradients)",
+        "B, H, T, D": [args.sentences, args.heads, args.length, args.head_dim],
+        "repeats": args.repeats,
+        "rows": rows,
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``benchmark rope``."""
+    parser.add_argument("--sentences", type=int, default=73, help="(default: 73)")
+    parser.add_argument("--length", type=int, default=28, help="tokens of each (default: 28)")
+    parser.add_argument("--heads", type=int, default=8, help="(default: 8)")
+    parser.add_argument("--head-dim", type=int, default=64, help="channels of a head (default: 64)")
+    parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])

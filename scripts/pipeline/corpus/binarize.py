@@ -1,0 +1,185 @@
+"""Binarises a parallel corpus with a joined dictionary as ``fairseq-preprocess`` does, in shards on several processors.
+
+::
+
+    binarize.py FOLDER --source en --target de --out BIN --subsets train=train.clean valid=valid test=test
+
+reads ``FOLDER/NAME.LANG`` for each SUBSET=NAME and makes the files of ``fairseq-preprocess --joined-dictionary``, byte
+by byte, with fairseq's own dictionary and builder. That command shows no progress, keeps nothing when it is killed, and
+waits for its other processes before it does its own share; here finished shards stay in ``BIN.shards``. The dictionary
+is that of the subset ``train``. Prints the sentences, tokens and unknown tokens of each file as JSON.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
+
+from .shards import Shard, even_shards, find_shards, keep_if_the_same, key_of, run_jobs
+
+IMPLEMENTATION = "mmap"
+FileKey = Tuple[str, str]
+"""Subset and language."""
+Done = Tuple[Path, Dict[str, int]]
+"""The part of a finished shard and its counts."""
+
+
+def read_shard(path: Path, shard: Shard) -> Iterator[List[str]]:
+    """The tokens of each line of one shard."""
+    with path.open("rb") as file:
+        file.seek(shard.start)
+        for _ in range(shard.lines):
+            yield file.readline().decode("utf-8").split()
+
+
+def count_shard(path: Path, shard: Shard, part: Path) -> Done:
+    """How often each token occurs in a shard."""
+    counts: Counter[str] = Counter()
+    for tokens in read_shard(path, shard):
+        counts.update(tokens)
+    return part, counts
+
+
+def binarize_shard(path: Path, shard: Shard, part: Path, dictionary_path: Path) -> Done:
+    """Writes the indices of a shard, each line with </s> behind it, as ``PART.{bin,idx}``; returns counts."""
+    dictionary = Dictionary.load(str(dictionary_path))
+    indices, unknown, eos = dictionary.indices, dictionary.unk(), dictionary.eos()
+    builder = make_builder(data_file_path(str(part)), impl=IMPLEMENTATION, vocab_size=len(dictionary))
+    counts = {"sentences": 0, "tokens": 0, "unknown": 0}
+    for tokens in read_shard(path, shard):
+        line = [indices.get(token, unknown) for token in tokens]
+        counts["unknown"] += line.count(unknown)
+        builder.add_item(torch.IntTensor([*line, eos]))
+        counts["sentences"] += 1
+        counts["tokens"] += len(line) + 1
+    builder.finalize(index_file_path(str(part)))
+    return part, counts
+
+
+def _finish(done: Done) -> None:
+    """Writes the counts of a shard: PART, which says that it is finished."""
+    path, content = done
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def build_dictionary(counts: List[Path]) -> Dictionary:
+    """fairseq's dictionary of the counted tokens."""
+    total: Counter[str] = Counter()
+    for path in counts:
+        total.update(json.loads(path.read_text(encoding="utf-8")))
+    dictionary = Dictionary()
+    for token, count in sorted(total.items()):
+        dictionary.add_symbol(token, count)
+    dictionary.finalize()
+    return dictionary
+
+
+def binarize(
+    folder: Path, langs: Tuple[str, str], subsets: Dict[str, str], out: Path, workers: int, lines: int
+) -> Dict[str, Dict[str, Dict[str, int]]]:
+    """Makes ``out``; returns ``sentences``, ``tokens`` and ``unknown`` for each subset and language.
+
+    Args:
+        folder: has the text, tokens with spaces between, as ``NAME.LANG``.
+        langs: source and target language.
+        subsets: fairseq's name (train, valid, test, test1, ...) to the file's NAME.
+        out: the folder to make; what was there is replaced.
+        lines: of a shard at most; what each worker loses when this is killed.
+    """
+    sources = {(subset, lang): folder / f"{name}.{lang}" for subset, name in subsets.items() for lang in langs}
+    folder_of_parts, temporary = out.with_name(f"{out.name}.shards"), out.with_name(f"{out.name}.tmp")
+    shards = {key: _even(path, workers, lines) for key, path in sources.items()}
+    key = key_of((subsets, list(shards.items())), list(sources.values()))
+    keep_if_the_same(folder_of_parts, key)
+    parts = folder_of_parts / key[:16]  # what a killed run's processes still write does not get among these
+    parts.mkdir(exist_ok=True)
+    dictionary_path = parts / "dict.txt"
+    with ProcessPoolExecutor(workers, initializer=_end_with_the_parent) as pool:
+
+        def over_shards(
+            label: str, kind: str, keys: List[FileKey], work: Callable[..., Done], *more: Any
+        ) -> Dict[FileKey, List[Path]]:
+            """Calls ``work`` for each shard whose part is missing; returns the parts."""
+            found = {key: [parts / f"{'.'.join(key)}.{i:06d}{kind}" for i in range(len(shards[key]))] for key in keys}
+            jobs = [(key, shard, part) for key in keys for shard, part in zip(shards[key], found[key])]
+            missing = [(s.lines, (sources[key], s, part, *more)) for key, s, part in jobs if not part.exists()]
+            run_jobs(pool, work, missing, label, sum(shard.lines for _, shard, _ in jobs), _finish)
+            return found
+
+        counted = over_shards("count tokens", ".counts", [key for key in sources if key[0] == "train"], count_shard)
+        dictionary = build_dictionary([path for paths in counted.values() for path in paths])
+        dictionary.save(str(dictionary_path))
+        binarized = over_shards("binarize", "", list(sources), binarize_shard, dictionary_path)
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    result: Dict[str, Dict[str, Dict[str, int]]] = {subset: {} for subset in subsets}
+    for (subset, lang), done in binarized.items():
+        target = str(temporary / f"{subset}.{'-'.join(langs)}.{lang}")
+        builder = make_builder(data_file_path(target), impl=IMPLEMENTATION, vocab_size=len(dictionary))
+        counts: Counter[str] = Counter()
+        for part in done:
+            builder.merge_file_(str(part))
+            counts.update(json.loads(part.read_text()))
+        builder.finalize(index_file_path(target))
+        expected = sum(shard.lines for shard in shards[subset, lang])
+        assert counts["sentences"] == expected, f"{target} has {counts['sentences']} of {expected} sentences"
+        result[subset][lang] = dict(counts)
+    for lang in langs:
+        shutil.copyfile(dictionary_path, temporary / f"dict.{lang}.txt")
+    shutil.rmtree(out, ignore_errors=True)
+    os.replace(temporary, out)
+    shutil.rmtree(folder_of_parts)
+    return result
+
+
+def _end_with_the_parent() -> None:
+    """A process of the pool would wait for ever for one that was killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _even(path: Path, workers: int, lines: int) -> List[Shard]:
+    with path.open("rb") as file:
+        total = sum(1 for _ in file)
+    return find_shards(path, even_shards(total, workers, lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path, help="has NAME.LANG")
+    parser.add_argument("--source", required=True, help="source language")
+    parser.add_argument("--target", required=True, help="target language")
+    parser.add_argument("--subsets", nargs="+", required=True, metavar="SUBSET=NAME", help="train=NAME is needed")
+    parser.add_argument("--out", type=Path, required=True, help="the folder to make")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="(default: one for each processor)")
+    parser.add_argument("--lines", type=int, default=200000, help="of a shard at most (default: 200000)")
+    args = parser.parse_args()
+    subsets = dict(entry.split("=", 1) for entry in args.subsets)
+    try:
+        counts = binarize(args.folder, (args.source, args.target), subsets, args.out, args.workers, args.lines)
+    except OSError as error:
+        sys.exit(f"error: {error}")
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Downloads that can be interrupted, of files whose hashes are recorded. It needs no fairseq.
+
+No list of hashes is published with the archives of WMT: the first download writes down what it got in ``SHA256SUMS``
+beside them, and whatever is there is checked from then on.
+"""
+
+import gzip
+import http.client
+import os
+import shutil
+import urllib.error
+import urllib.request
+import zlib
+from pathlib import Path
+from typing import IO, Dict, Optional
+
+from ..progress import Progress
+from ..provenance import sha256
+
+BLOCK = 1 << 20
+SUMS = "SHA256SUMS"
+
+
+class ArchiveError(RuntimeError):
+    """An archive that cannot be had or used; the message is one line and names the remedy."""
+
+
+def read_sums(folder: Path) -> Dict[str, str]:
+    """File names to hashes, from ``SHA256SUMS``; empty without that file."""
+    path = folder / SUMS
+    rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    if any(len(row) != 2 for row in rows):
+        raise ArchiveError(f"{path}: not lines of a hash and a name: remove it to have the hashes recorded anew")
+    return {name: digest for digest, name in rows}
+
+
+def write_sums(folder: Path, sums: Dict[str, str]) -> None:
+    """As ``sha256sum`` writes them."""
+    temporary = folder / f"{SUMS}.tmp"
+    temporary.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
+    os.replace(temporary, folder / SUMS)
+
+
+def download(url: str, folder: Path) -> Path:
+    """The gzip file at ``url`` in ``folder``, fetched if it is not there, and checked against ``SHA256SUMS``.
+
+    Raises:
+        ArchiveError: no answer, no such file, less than was announced, or another hash than before.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, sums = folder / url.rsplit("/", 1)[1], read_sums(folder)
+    if not path.exists():
+        _fetch(url, path)
+    found = sha256(path)
+    expected = sums.setdefault(path.name, found)
+    if found != expected:
+        raise ArchiveError(
+            f"{path}: its SHA-256 is {found}, but {expected} is in {SUMS}: remove the file to download it again, "
+            f"or its line in {SUMS} if the new one is right"
+        )
+    write_sums(folder, sums)
+    return path
+
+
+def _fetch(url: str, path: Path) -> None:
+    """Downloads ``url`` to ``path`` by way of ``path.part``, which a later call continues."""
+    part = path.with_name(f"{path.name}.part")
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            resumed = getattr(answer, "status", None) == http.client.PARTIAL_CONTENT
+            if not resumed:
+                have = 0
+            length = answer.headers.get("Content-Length")
+            total = have + int(length) if length else None
+            _check_space(path.parent, total, have, url)
+            _copy(answer, part, have, total, path.name)
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
+            part.unlink()  # not a beginning of what is there now
+            return _fetch(url, path)
+        raise ArchiveError(f"{url}: {error.code} {error.reason}: try another --mirror") from None
+    except (urllib.error.URLError, OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ArchiveError(f"{url}: {reason}: call again to go on, or try another --mirror") from None
+    check_gzip(part)
+    os.replace(part, path)
+
+
+def _check_space(folder: Path, total: Optional[int], have: int, url: str) -> None:
+    free = shutil.disk_usage(folder).free
+    if total is not None and total - have > free:
+        raise ArchiveError(f"{url}: {total - have:,} bytes to come, but {free:,} are free in {folder}: make room")
+
+
+def _copy(answer: IO[bytes], part: Path, have: int, total: Optional[int], label: str) -> None:
+    progress = Progress(label, total, "bytes")
+    with part.open("ab" if have else "wb") as file:
+        progress.to(have)
+        while block := answer.read(BLOCK):
+            file.write(block)
+            have += len(block)
+            progress.to(have)
+    progress.close()
+    if total is not None and have < total:
+        raise OSError(f"{have:,} of {total:,} bytes came")
+
+
+def check_gzip(path: Path) -> None:
+    """Raises ArchiveError, and removes the file, if it is not a complete gzip file."""
+    try:
+        with gzip.open(path, "rb") as file:
+            while file.read(BLOCK):
+                pass
+    except (OSError, EOFError, zlib.error) as error:
+        path.unlink()
+        raise ArchiveError(f"{path}: not a complete gzip file ({error}): call again, or try another --mirror") from None

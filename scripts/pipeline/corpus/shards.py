@@ -1,0 +1,209 @@
+"""A line-by-line command over a large file, in shards on several processors. It needs no fairseq.
+
+::
+
+    shards.py INPUT OUTPUT --workers 2 --lines 200000 --label tokenize -- COMMAND ...
+
+OUTPUT becomes what ``COMMAND < INPUT > OUTPUT`` would make, byte by byte, for any command that writes one line for each
+line it reads, whatever the lines around it. Finished shards stay in ``OUTPUT.shards`` when this is killed, and the next
+call with the same command and input goes on from there; a finished OUTPUT of the same is left alone.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, List, Sequence, Tuple
+
+from ..progress import Progress
+
+BLOCK = 1 << 20
+
+
+class ShardError(RuntimeError):
+    """The command failed, or did not keep the lines; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A range of whole lines of a file."""
+
+    start: int  # bytes
+    stop: int
+    lines: int
+
+
+def find_shards(path: Path, lines: int) -> List[Shard]:
+    """Cuts a file into ranges of at most ``lines`` lines each; the last line may lack its newline."""
+    shards, start, position, count = [], 0, 0, 0
+    with path.open("rb") as file:
+        for line in file:
+            position += len(line)
+            count += 1
+            if count == lines:
+                shards.append(Shard(start, position, count))
+                start, count = position, 0
+    if count:
+        shards.append(Shard(start, position, count))
+    return shards
+
+
+def even_shards(total: int, workers: int, lines: int) -> int:
+    """The largest number of lines per shard, at most ``lines``, that gives each worker as many shards as the others."""
+    rounds = max(1, -(-total // (workers * lines)))
+    return max(1, -(-total // (workers * rounds)))
+
+
+def run_shard(command: Sequence[str], source: Path, shard: Shard, target: Path) -> None:
+    """Passes one range of ``source`` through ``command`` into ``target``, which appears when it is complete.
+
+    Raises:
+        ShardError: the command fails, or writes another number of lines than it read.
+    """
+    temporary, log = target.with_suffix(".tmp"), target.with_suffix(".log")
+    with temporary.open("wb") as output, log.open("wb") as errors, source.open("rb") as lines:
+        process = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=output, stderr=errors)
+        assert process.stdin is not None
+        lines.seek(shard.start)
+        try:
+            for position in range(shard.start, shard.stop, BLOCK):
+                process.stdin.write(lines.read(min(BLOCK, shard.stop - position)))
+            process.stdin.close()
+        except BrokenPipeError:  # the command ended before its input did: its exit status says why
+            pass
+        status = process.wait()
+    if status:
+        reason = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no reason given"]
+        raise ShardError(f"{command[0]} failed with status {status}: {reason[-1][:300]}")
+    written = count_lines(temporary)
+    if written != shard.lines:
+        raise ShardError(f"{command[0]} made {written} lines of {shard.lines}: it must keep them apart, one by one")
+    log.unlink()
+    os.replace(temporary, target)
+
+
+def count_lines(path: Path) -> int:
+    """Newlines of a file."""
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK), b""))
+
+
+def map_lines(
+    command: Sequence[str],
+    source: Path,
+    target: Path,
+    workers: int,
+    lines: int,
+    label: str,
+    depends: Sequence[Path] = (),
+) -> int:
+    """Makes ``target`` of ``source`` through ``command``; returns the number of lines.
+
+    Args:
+        command: reads lines from stdin and writes as many to stdout; started once per shard.
+        workers: how many run at a time.
+        lines: of a shard at most; what each worker loses when this is killed.
+        label: of the progress bar.
+        depends: files that the command reads besides, by whose content an output is known as done before.
+
+    Raises:
+        ShardError: as :func:`run_shard`; finished shards stay.
+    """
+    lines = even_shards(count_lines(source) + 1, workers, lines)
+    folder, note = target.with_name(f"{target.name}.shards"), target.with_name(f".{target.name}.key")
+    key = key_of((list(command), lines), [source], depends)
+    shards = find_shards(source, lines)
+    total = sum(shard.lines for shard in shards)
+    if target.exists() and note.exists() and note.read_text() == key:
+        return total
+    keep_if_the_same(folder, key)
+    parts = [folder / f"{number:06d}.done" for number in range(len(shards))]
+    missing = [(s.lines, (command, source, s, part)) for s, part in zip(shards, parts) if not part.exists()]
+    with ThreadPoolExecutor(workers) as pool:
+        run_jobs(pool, run_shard, missing, label, total)
+    temporary = target.with_name(f"{target.name}.tmp")
+    with temporary.open("wb") as output:
+        for part in parts:
+            with part.open("rb") as file:
+                shutil.copyfileobj(file, output, BLOCK)
+    os.replace(temporary, target)
+    note.write_text(key)
+    shutil.rmtree(folder)
+    return total
+
+
+def run_jobs(
+    pool: Executor,
+    work: Callable[..., Any],
+    jobs: Sequence[Tuple[int, Tuple[Any, ...]]],
+    label: str,
+    total: int,
+    finish: Callable[[Any], None] = lambda _: None,
+) -> None:
+    """Calls ``work(*arguments)`` for each of ``jobs`` (lines, arguments), with a bar that counts lines.
+
+    Args:
+        finish: called in this process with what ``work`` returned.
+        total: lines of all jobs and of what was done before.
+
+    Raises:
+        Exception: that of the first job to fail; those that had not begun are cancelled.
+    """
+    progress, start = Progress(label, total, "lines"), time.monotonic()
+    before = total - sum(lines for lines, _ in jobs)
+    progress.to(before)
+    futures = {pool.submit(work, *arguments): lines for lines, arguments in jobs}
+    try:
+        for future in as_completed(futures):
+            finish(future.result())
+            done = progress.done + futures[future]
+            progress.to(done, f"{(done - before) / (time.monotonic() - start):,.0f} per second")
+    finally:
+        for future in futures:
+            future.cancel()
+        progress.close()
+
+
+def key_of(settings: Any, sources: Sequence[Path], depends: Sequence[Path] = ()) -> str:
+    """What an output depends on: settings, files known by size and time, files known by content."""
+    known = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
+    contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in depends]
+    return hashlib.sha256(repr((settings, known, contents)).encode()).hexdigest()
+
+
+def keep_if_the_same(folder: Path, key: str) -> None:
+    """Makes the folder of finished shards, or keeps it with what is in it if that has the same key."""
+    note = folder / "key"
+    if folder.exists() and not (note.exists() and note.read_text() == key):
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    note.write_text(key)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("input", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="(default: one for each processor)")
+    parser.add_argument("--lines", type=int, default=200000, help="of a shard at most (default: 200000)")
+    parser.add_argument("--label", default="", help="of the progress bar")
+    parser.add_argument("--depends", type=Path, nargs="+", default=[], help="files that the command reads besides")
+    parser.add_argument("command", nargs="+", help="reads and writes lines, after --")
+    args = parser.parse_args()
+    try:
+        if args.workers < 1 or args.lines < 1:
+            raise ShardError("--workers and --lines must be at least 1")
+        label = args.label or args.output.name
+        map_lines(args.command, args.input, args.output, args.workers, args.lines, label, args.depends)
+    except (ShardError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Parallel text: checked copies, cleaning of training sets, sentences joined to longer ones. It needs no fairseq.
+
+::
+
+    corpus.py copy PREFIX OUT --source en --target de      PREFIX.en[.gz] -> OUT.en, PREFIX.de[.gz] -> OUT.de
+    corpus.py clean PREFIX OUT --source en --target de --min-length 1 --max-length 250 --ratio 1.5
+    corpus.py join PREFIX OUT --source en --target de --sentences 2
+"""
+
+import argparse
+import gzip
+import json
+import os
+import re
+import sys
+import zlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Dict, Iterator, List, Tuple
+
+from ..progress import Progress
+
+SPACES = re.compile("[\t\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""Characters that become spaces: other than the newline, those at which some of the tools behind would split a line;
+and the tab, which the removal of control characters would take out from between two words."""
+
+
+MAX_BYTES = 100_000
+"""Of a line: no sentence is longer, and what is behind would spend hours on one that is."""
+
+
+class CorpusError(ValueError):
+    """Input that cannot be used; the message names the file and the remedy."""
+
+
+def find(prefix: str, lang: str) -> Path:
+    """The file of one side: ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+
+    Raises:
+        CorpusError: neither is there.
+    """
+    for name in (f"{prefix}.{lang}", f"{prefix}.{lang}.gz"):
+        if Path(name).is_file():
+            return Path(name)
+    raise CorpusError(f"{prefix}.{lang} not found (nor with .gz): check the folder and the languages")
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or gzipped; only a newline ends a line, other breaks become spaces.
+
+    Raises:
+        CorpusError: a line that is not UTF-8 or absurdly long (named by its number), or a damaged gzip file.
+    """
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw:
+        number = 0
+        try:
+            for number, line in enumerate(iter(lambda: raw.readline(MAX_BYTES + 1), b""), 1):
+                if len(line) > MAX_BYTES:
+                    raise CorpusError(
+                        f"{path}, line {number}: longer than {MAX_BYTES:,} bytes: is it text, one sentence a line?"
+                    )
+                yield SPACES.sub(" ", line.decode("utf-8").rstrip("\n")).strip()
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
+        except (EOFError, OSError, zlib.error) as error:
+            raise CorpusError(f"{path}: cannot be read ({error}): copy or download it again") from None
+
+
+def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Tuple[str, str]]:
+    """The sentence pairs of a parallel corpus.
+
+    Raises:
+        CorpusError: as :func:`lines`; the sides differ in length, or are empty.
+    """
+    paths = [find(prefix, lang) for lang in langs]
+    sides: List[Iterator[str]] = [lines(path) for path in paths]
+    count = 0
+    while True:
+        pair = [next(side, None) for side in sides]
+        if pair[0] is None and pair[1] is None:
+            break
+        if pair[0] is None or pair[1] is None:
+            shorter, longer = (0, 1) if pair[0] is None else (1, 0)
+            more = count + 1 + sum(1 for _ in sides[longer])
+            raise CorpusError(
+                f"{paths[shorter]} has {count} lines but {paths[longer]} has {more}: the two sides must be aligned"
+            )
+        count += 1
+        yield pair[0], pair[1]
+    if count == 0:
+        raise CorpusError(f"{paths[0]} and {paths[1]} are empty: a corpus needs at least one pair")
+
+
+def copy(prefix: str, out: str, langs: Tuple[str, str]) -> Dict[str, int]:
+    """Writes a checked copy of a corpus to ``OUT.LANG``; returns the number of pairs."""
+    return {"pairs": _write(out, langs, pairs(prefix, langs))}
+
+
+def clean(
+    prefix: str, out: str, langs: Tuple[str, str], min_length: int, max_length: int, ratio: float
+) -> Dict[str, int]:
+    """Keeps the pairs with ``min_length`` to ``max_length`` tokens and a length ratio of at most ``ratio``.
+
+    Lengths are in space-separated tokens, and a pair that breaks several rules counts under the first one.
+
+    Returns:
+        The pairs read and kept, and those dropped by each rule.
+    """
+    counts = {"pairs": 0, "kept": 0, "dropped_too_short": 0, "dropped_too_long": 0, "dropped_ratio": 0}
+
+    def kept() -> Iterator[Tuple[str, str]]:
+        for pair in pairs(prefix, langs):
+            counts["pairs"] += 1
+            short, long = sorted(len(side.split()) for side in pair)
+            if short < min_length:
+                counts["dropped_too_short"] += 1
+            elif long > max_length:
+                counts["dropped_too_long"] += 1
+            elif long > ratio * short:
+                counts["dropped_ratio"] += 1
+            else:
+                counts["kept"] += 1
+                yield pair
+
+    if _write(out, langs, kept()) == 0:
+        raise CorpusError(
+            f"no pair of {prefix} is left after cleaning: relax --max-length ({max_length}) or --ratio ({ratio})"
+        )
+    return counts
+
+
+def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> Dict[str, int]:
+    """Makes one pair of each ``sentences`` consecutive ones: a test set of the same text, of longer sentences.
+
+    Pairs at the end that are too few for another one are left out.
+
+    Returns:
+        The pairs read, written and left out.
+
+    Raises:
+        CorpusError: as :func:`pairs`; fewer pairs than ``sentences``, or ``sentences`` below 1.
+    """
+    if sentences < 1:
+        raise CorpusError(f"--sentences is {sentences}: at least 1 is needed to make a pair of")
+    counts = {"pairs": 0, "joined": 0, "left_out": 0}
+
+    def joined() -> Iterator[Tuple[str, str]]:
+        group: List[Tuple[str, str]] = []
+        for pair in pairs(prefix, langs):
+            counts["pairs"] += 1
+            group.append(pair)
+            if len(group) == sentences:
+                counts["joined"] += 1
+                yield " ".join(source for source, _ in group), " ".join(target for _, target in group)
+                group = []
+        counts["left_out"] = len(group)
+        if not counts["joined"]:
+            raise CorpusError(f"{prefix} has {counts['pairs']} pairs: too few to join {sentences}")
+
+    _write(out, langs, joined())
+    return counts
+
+
+def _write(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str, str]]) -> int:
+    """Writes both sides beside their targets and renames them together; returns the number of pairs."""
+    targets = [f"{out}.{lang}" for lang in langs]
+    temporary = [f"{target}.tmp" for target in targets]
+    count = 0
+    try:
+        with ExitStack() as stack:
+            files = [stack.enter_context(open(name, "w", encoding="utf-8", newline="\n")) for name in temporary]
+            progress = Progress(Path(out).name, None, "pairs")
+            for pair in sentence_pairs:
+                count += 1
+                if count % 10000 == 0:
+                    progress.to(count)
+                for file, line in zip(files, pair):
+                    file.write(line + "\n")
+        progress.close()
+        for name, target in zip(temporary, targets):
+            os.replace(name, target)
+    finally:
+        for name in temporary:
+            Path(name).unlink(missing_ok=True)
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("what", choices=("copy", "clean", "join"))
+    parser.add_argument("prefix", help="path of the input without its language suffix")
+    parser.add_argument("out", help="path of the output without its language suffix")
+    parser.add_argument("--source", required=True, help="source language, the suffix of one side")
+    parser.add_argument("--target", required=True, help="target language, the suffix of the other side")
+    parser.add_argument("--min-length", type=int, default=1, help="tokens (default: 1)")
+    parser.add_argument("--max-length", type=int, default=250, help="tokens (default: 250)")
+    parser.add_argument("--ratio", type=float, default=1.5, help="longer side / shorter side (default: 1.5)")
+    parser.add_argument("--sentences", type=int, default=2, help="joined to one (default: 2)")
+    args = parser.parse_args()
+    langs = (args.source, args.target)
+    try:
+        if args.what == "copy":
+            counts = copy(args.prefix, args.out, langs)
+        elif args.what == "join":
+            counts = join(args.prefix, args.out, langs, args.sentences)
+        else:
+            counts = clean(args.prefix, args.out, langs, args.min_length, args.max_length, args.ratio)
+    except CorpusError as error:
+        sys.exit(f"error: {error}")
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What searches for translations: fairseq, or CTranslate2 on an exported copy of the model.
+
+Both take and give BPE tokens as text, with beam search and ``score / length^lenpen``, ``</s>`` counted.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+
+from fairseq_rope.checkpoints.model_folder import CHECKPOINT
+from fairseq_rope.decoding.task import FastTranslationTask
+from fairseq_rope.export import engine, exported
+from fairseq_rope.translation import RoFormerModel
+
+ENGINES = ("fairseq", "ctranslate2")
+MAX_LENGTH = 200  # tokens of a translation before </s>: fairseq's default
+
+
+class FairseqEngine:
+    """fairseq's search.
+
+    Args:
+        folder: the model folder.
+        beam: hypotheses kept in the search.
+        lenpen: exponent of the length in the score of a hypothesis.
+        max_tokens: padded source tokens translated at once.
+    """
+
+    def __init__(self, folder: Path, beam: int, lenpen: float, max_tokens: int) -> None:
+        self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=max_tokens)
+        self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
+        self.hub.eval()
+        if torch.cuda.is_available():
+            self.hub.cuda()
+        self.beam, self.lenpen = beam, lenpen
+        self.longest = int(self.hub.max_positions[0])
+        """tokens of the longest source that the model accepts, ``</s>`` counted"""
+
+    def search(self, sources: Sequence[str]) -> List[str]:
+        found = self.hub.generate([self.hub.binarize(source) for source in sources], beam=self.beam, lenpen=self.lenpen)
+        return [self.hub.string(hypotheses[0]["tokens"]) for hypotheses in found]
+
+
+class CTranslate2Engine:
+    """CTranslate2's search, on the model folder's export, which is made when there is none of this checkpoint.
+
+    Args:
+        folder, beam, lenpen, max_tokens: as of :class:`FairseqEngine`.
+        quantization: of the export; None: ``float32``.
+
+    Raises:
+        CheckpointError, ValueError: as of :func:`fairseq_rope.export.export`.
+    """
+
+    def __init__(
+        self, folder: Path, beam: int, lenpen: float, max_tokens: int, quantization: Optional[str] = None
+    ) -> None:
+        package = engine()
+        threads = torch.get_num_threads()
+        model = exported(folder, quantization)
+        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        self.longest = int(config["max_source_positions"])
+        self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
+        length = min(MAX_LENGTH, config["max_target_positions"] - 1)
+        self.options = {**search_options(beam, lenpen, length), "max_batch_size": max_tokens, "batch_type": "tokens"}
+
+    def search(self, sources: Sequence[str]) -> List[str]:
+        found = self.translator.translate_batch([source.split() for source in sources], **self.options)
+        # without the last token: </s>, or where the limit cut the sentence, what fairseq replaces by it
+        hypotheses = [result.hypotheses[0][:-1] for result in found]
+        return [" ".join(token for token in hypothesis if token != "<s>") for hypothesis in hypotheses]
+
+
+def search_options(beam: int, lenpen: float, max_length: int) -> Dict[str, Any]:
+    """fairseq's search in the words of ``ctranslate2.Translator.translate_batch``.
+
+    Args:
+        beam, lenpen: as of :class:`FairseqEngine`.
+        max_length: tokens of a translation before ``</s>``.
+    """
+    return dict(
+        beam_size=beam,
+        length_penalty=lenpen,
+        return_end_token=True,  # also: count it
+        max_decoding_length=max_length + 1,  # with </s>
+        max_input_length=0,  # 0: none is cut
+        suppress_sequences=[["<pad>"]],  # fairseq's search never chooses it
+    )

@@ -1,0 +1,139 @@
+"""Translates raw text with a run's model folder: stdin to stdout, line by line, with a progress bar on stderr.
+
+::
+
+    python -m pipeline.translation.translate RUN < input > output
+
+Text is split as in training, by the model folder's ``prepare.json`` (without that file: hyphens split, no vocabulary
+threshold).
+"""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import List, Optional, Sequence, Union
+
+from fairseq.data import encoders
+from sacremoses import MosesPunctNormalizer
+from subword_nmt.apply_bpe import read_vocabulary
+from tqdm import tqdm
+
+from fairseq_rope.checkpoints.model_folder import check_files, read_languages, read_preparation
+
+from ..corpus.text import SPACES
+from ..scoring.score import detokenize
+from .engines import ENGINES, CTranslate2Engine, FairseqEngine
+
+CHUNK = 200  # sentences
+
+
+class Translator:
+    """A trained model with the text processing of ``scripts/prepare.sh`` around it.
+
+    Args:
+        folder: the model folder.
+        beam: hypotheses kept in the search.
+        lenpen: exponent of the length in the score of a hypothesis.
+        max_tokens: padded source tokens translated at once.
+        engine: one of :data:`ENGINES`.
+        quantization: of CTranslate2's copy of the model; None: ``float32``.
+
+    Raises:
+        CheckpointError: a file is missing or cannot be used.
+        ValueError: CTranslate2 cannot be used with this model.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        beam: int = 4,
+        lenpen: float = 0.6,
+        max_tokens: int = 4000,
+        engine: str = "fairseq",
+        quantization: Optional[str] = None,
+    ) -> None:
+        source, self.target = read_languages(folder)
+        check_files(folder, "bpecodes")
+        settings = read_preparation(folder)
+        self.normalizer = MosesPunctNormalizer(source, post_remove_control_chars=True)
+        moses = argparse.Namespace(
+            tokenizer="moses",
+            source_lang=source,
+            target_lang=self.target,
+            moses_no_dash_splits=settings["hyphens"] == "kept",
+        )
+        self.tokenizer = encoders.build_tokenizer(moses)
+        self.bpe = encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(folder / "bpecodes")))
+        threshold = int(settings["vocabulary_threshold"])
+        if threshold:
+            with (folder / f"vocabulary.{source}").open(encoding="utf-8") as vocabulary:
+                self.bpe.bpe.vocab = read_vocabulary(vocabulary, threshold)
+        self.engine: Union[FairseqEngine, CTranslate2Engine]
+        if engine == "ctranslate2":
+            self.engine = CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization)
+        else:
+            self.engine = FairseqEngine(folder, beam, lenpen, max_tokens)
+
+    def split(self, sentence: str) -> str:
+        """A normalised sentence as BPE tokens."""
+        return str(self.bpe.encode(self.tokenizer.encode(sentence)))
+
+    def translate(self, sentences: Sequence[str]) -> List[str]:
+        """Translates raw sentences; an empty one stays empty, control characters are removed.
+
+        Raises:
+            ValueError: a sentence is longer than the model accepts.
+        """
+        texts = [SPACES.sub(" ", sentence.replace("\n", " ")) for sentence in sentences]
+        # with the end of the line, at which quotes and full stops change places in some languages
+        cleaned = [self.normalizer.normalize(f"{text}\n") for text in texts]
+        sources = {i: self.split(sentence) for i, sentence in enumerate(cleaned) if sentence.strip()}
+        translations = [""] * len(sentences)
+        longest = self.engine.longest
+        for i, source in sources.items():
+            if len(source.split()) >= longest:  # </s> comes to them
+                raise ValueError(f"sentence {i + 1} has more than {longest} tokens: split it")
+        if sources:
+            tokens = [self.bpe.decode(found) for found in self.engine.search(list(sources.values()))]
+            for i, translation in zip(sources, detokenize(tokens, self.target)):
+                translations[i] = translation
+        return translations
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="translate", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path, help="model folder of a run")
+    parser.add_argument("--beam", type=int, default=4, help="beam size (default: 4)")
+    parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
+    parser.add_argument("--engine", choices=ENGINES, default="fairseq", help="what translates (default: fairseq)")
+    parser.add_argument("--quantization", help="of the engine ctranslate2 (default: float32)")
+    args = parser.parse_args()
+    if args.beam < 1:
+        sys.exit(f"error: --beam must be at least 1, not {args.beam}")
+    if args.quantization and args.engine != "ctranslate2":
+        sys.exit("error: --quantization is for --engine ctranslate2")
+    logging.disable(logging.INFO)
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8")
+        options = {"engine": args.engine, "quantization": args.quantization}
+        translator = Translator(args.folder, args.beam, args.lenpen, **options)
+    except UnicodeDecodeError as error:
+        sys.exit(f"error: the input is not UTF-8 (byte {error.start}): convert it with iconv")
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    lines = text.removesuffix("\n").split("\n") if text else []
+    bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=None if sys.stderr.isatty() else True)
+    for start in range(0, len(lines), CHUNK):
+        chunk = lines[start : start + CHUNK]
+        try:
+            for line in translator.translate(chunk):
+                print(line, flush=True)
+        except ValueError as error:
+            sys.exit(f"error: in the sentences from line {start + 1} on, {error}")
+        bar.update(len(chunk))
+    bar.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Checkpoint averaging: the arithmetic, what it keeps, what it refuses."""
+
+import argparse
+import os
+import pickle
+
+import pytest
+import torch
+
+from fairseq_rope.checkpoints.average import average_checkpoints, find_checkpoints, main
+from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint, save_checkpoint
+
+
+def checkpoint(path, value, dtype=torch.float32, **changes):
+    model = {"w": torch.full((2, 3), value, dtype=dtype), "steps": torch.tensor(int(value)), **changes}
+    model = {name: tensor for name, tensor in model.items() if tensor is not None}
+    torch.save(
+        {"args": argparse.Namespace(arch="x"), "cfg": {"a": 1}, "model": model, "last_optimizer_state": {}}, path
+    )
+    return path
+
+
+def test_the_mean_is_exact_and_the_configuration_stays(tmp_path):
+    paths = [checkpoint(tmp_path / f"{i}.pt", float(i)) for i in (1, 2, 6)]
+    state = average_checkpoints(paths)
+    assert torch.equal(state["model"]["w"], torch.full((2, 3), 3.0))
+    assert state["model"]["steps"] == 6  # not a parameter: from the last one
+    assert state["cfg"] == {"a": 1} and state["args"].arch == "x"
+    assert "last_optimizer_state" not in state
+    assert state["averaged_from"] == ["1.pt", "2.pt", "6.pt"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_are_in_fp32_whatever_is_stored(tmp_path, dtype):
+    # in half precision 2048 + 1 is 2048, and 60000 + 60000 overflows fp16
+    values = [2048.0, 4.0, 4.0, 4.0] if dtype == torch.bfloat16 else [60000.0, 60000.0, 30000.0, 2048.0]
+    state = average_checkpoints([checkpoint(tmp_path / f"{i}.pt", v, dtype) for i, v in enumerate(values)])
+    assert state["model"]["w"].dtype == dtype
+    assert torch.equal(state["model"]["w"], torch.full((2, 3), sum(values) / 4).to(dtype))
+
+
+def test_the_last_checkpoints_are_found_by_number_not_by_name(tmp_path):
+    for name in (
+        "checkpoint_1_900.pt",
+        "checkpoint_2_1000.pt",
+        "checkpoint_2_1100.pt",
+        "checkpoint3.pt",
+        "checkpoint12.pt",
+    ):
+        (tmp_path / name).touch()
+    (tmp_path / "checkpoint_last.pt").touch()
+    names = lambda paths: [p.name for p in paths]  # noqa: E731
+    assert names(find_checkpoints(tmp_path, 2)) == ["checkpoint_2_1000.pt", "checkpoint_2_1100.pt"]
+    assert names(find_checkpoints(tmp_path, 2, upper=1000)) == ["checkpoint_1_900.pt", "checkpoint_2_1000.pt"]
+    assert names(find_checkpoints(tmp_path, 2, by="epochs")) == ["checkpoint3.pt", "checkpoint12.pt"]
+    with pytest.raises(CheckpointError, match="3 checkpoints by updates, but 4 are to be averaged"):
+        find_checkpoints(tmp_path, 4)
+    with pytest.raises(CheckpointError, match="no such folder"):
+        find_checkpoints(tmp_path / "nowhere", 4)
+
+
+@pytest.mark.parametrize(
+    "changes,message",
+    [
+        (dict(w=None), "b.pt: has no parameter w"),
+        (dict(extra=torch.ones(1)), "b.pt: alone has parameter extra"),
+        (dict(w=torch.ones(3, 2)), r"b.pt: parameter w has shape \(3, 2\) instead of \(2, 3\)"),
+        (dict(w=torch.tensor([[float("nan")] * 3] * 2)), "b.pt: parameter w holds NaN or infinity"),
+        (dict(w=torch.tensor([[float("inf")] * 3] * 2)), "b.pt: parameter w holds NaN or infinity"),
+    ],
+)
+def test_checkpoints_that_do_not_fit_are_refused_by_file_and_name(tmp_path, changes, message):
+    paths = [checkpoint(tmp_path / "a.pt", 1.0), checkpoint(tmp_path / "b.pt", 2.0, **changes)]
+    with pytest.raises(CheckpointError, match=message):
+        average_checkpoints(paths)
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.system, ("touch harmed",)
+
+
+@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "pickle", "zip with a pickle", "another", "missing"])
+def test_files_that_cannot_be_used_give_one_line_and_leave_nothing(tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    path, other = tmp_path / "bad.pt", checkpoint(tmp_path / "good.pt", 1.0)
+    data = {
+        "truncated": other.read_bytes()[:-200],
+        "empty": b"",
+        "text": b"not a checkpoint\n" * 99,
+        "pickle": pickle.dumps(Malicious()),
+    }
+    if kind in data:
+        path.write_bytes(data[kind])
+    elif kind == "zip with a pickle":
+        torch.save({"model": {"w": Malicious()}}, path)
+    elif kind == "another":
+        torch.save([1, 2], path)
+    with pytest.raises(SystemExit) as exit_:
+        main(["--inputs", str(other), str(path), "--out", str(tmp_path / "out.pt")])
+    assert str(exit_.value).startswith(f"error: {path}: ") and "\n" not in str(exit_.value)
+    assert {p.name for p in tmp_path.iterdir()} <= {"good.pt", "bad.pt"}  # nothing was run, nothing written
+    if "pickle" in kind:
+        assert "refused" in str(exit_.value)
+
+
+def test_saving_is_atomic(tmp_path, monkeypatch):
+    target = tmp_path / "out.pt"
+    save_checkpoint({"cfg": {}, "model": {"w": torch.ones(1)}}, target)
+
+    def killed(state, path):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint({"model": {}}, target)
+    assert load_checkpoint(target)["model"]["w"] == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["out.pt"]

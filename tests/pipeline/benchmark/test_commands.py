@@ -1,0 +1,266 @@
+"""The benchmarks' command lines on tiny models: tables and files, precisions, what is really compared, refusals."""
+
+import json
+import shlex
+import subprocess
+import tempfile
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.models.transformer import TransformerModel
+from fairseq.modules import MultiheadAttention
+from fairseq.optim.adam import FairseqAdam
+from fairseq.sequence_generator import SequenceGenerator
+
+from fairseq_rope import RoFormerModel
+from fairseq_rope.attention import PositionalMultiheadAttention
+from pipeline.benchmark import machine, rope
+from pipeline.benchmark.__main__ import build_parser, main
+from pipeline.benchmark.decode import OWN_CONVERTER
+from pipeline.benchmark.train import CRITERION, OPTIMIZER, Candidate, build_trainer
+
+from ...commands import ENVIRONMENT, ROOT, one_line, run
+
+SIDES = ("encoder", "decoder")
+SIZES = {"layers": 1, "embed-dim": 32, "ffn-embed-dim": 64, "attention-heads": 4}
+FLAGS = [
+    "--",
+    "--dropout",
+    "0",
+    *(word for side in SIDES for name, size in SIZES.items() for word in (f"--{side}-{name}", str(size))),
+]
+TRAIN = ["train", "--vocabulary", "100", "--tokens", "100", "--repeats", "2", "--device", "cpu"]
+DECODE = ["decode", "--vocabulary", "100", "--length", "5", "--repeats", "2", "--device", "cpu"]
+SPREAD = ["seconds", "quartiles (s)", "times as fast", "quartiles"]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def short_peak(monkeypatch):
+    monkeypatch.setattr(machine, "SECONDS", 0.01)
+
+
+def measured(tmp_path, capsys, *words):
+    """The result that a command writes, whose rows it prints."""
+    out = tmp_path / "out.json"
+    own, flags = (words[: words.index("--")], words[words.index("--") :]) if "--" in words else (words, ())
+    main([*own, "--out", str(out), *flags])
+    result, printed = json.loads(out.read_text()), capsys.readouterr().out.splitlines()
+    assert printed[0] == "| " + " | ".join(result["rows"][0]) + " |" and printed[2].count(" | ") == printed[0].count(
+        " | "
+    )
+    shown = ["PATH" if word.startswith("/") else word for word in own]
+    assert result["command"] == shlex.join(["scripts/benchmark.sh", *shown, "--out", "PATH", *flags])
+    assert result["machine"]["torch"] == torch.__version__ and list(tmp_path.iterdir()) == [out]
+    return result
+
+
+def test_train_compares_with_fairseq(tmp_path, capsys):
+    archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny"]
+    result = measured(tmp_path, capsys, *TRAIN, *archs, "--memory", *FLAGS)
+    stock, sinusoidal, roformer = result["rows"]
+    assert list(stock)[2:6] == SPREAD and stock["candidate"] == "stock" and stock["times as fast"] == 1
+    assert {"target tokens/s", "share of peak", "peak MiB", "peak MiB above the model"} < set(stock)
+    # the same parameters and the same function; another one
+    assert abs(stock["loss of step 3"] - sinusoidal["loss of step 3"]) < 2e-3
+    assert abs(stock["loss of step 3"] - roformer["loss of step 3"]) > 2e-3
+    assert roformer["peak MiB"] > roformer["peak MiB above the model"] > 0
+
+
+@pytest.mark.parametrize("precision", ["bf16", "autocast"])
+def test_train_runs_in_half_precision(tmp_path, capsys, precision):
+    archs = ["--archs", "transformer_sinusoidal_tiny", "stock@fp32"]
+    result = measured(tmp_path, capsys, *TRAIN, *archs, "--precision", precision, *FLAGS)
+    stock, ours, full = result["rows"]
+    assert [row["precision"] for row in result["rows"]] == [precision, precision, "fp32"]
+    for row in (stock, ours):
+        assert abs(row["loss of step 3"] - full["loss of step 3"]) < 0.05
+
+
+@pytest.mark.parametrize(
+    "precision,parameters,logits",
+    [("fp32", "float32", "float32"), ("bf16", "bfloat16", "bfloat16"), ("autocast", "float32", "bfloat16")],
+)
+def test_precisions_are_what_they_say(precision, parameters, logits):
+    candidate = Candidate.parse(f"stock@{precision}", CRITERION, OPTIMIZER, "fp32")  # its criterion has logits
+    trainer = build_trainer(candidate, 100, FLAGS[1:], CPU)
+    seen = []
+    trainer.model.decoder.output_projection.register_forward_hook(lambda *args: seen.append(args[2].dtype))
+    from pipeline.benchmark.batch import dictionary, make_batch
+
+    trainer.train_step([make_batch(dictionary(100), 50)])
+    assert next(trainer.model.parameters()).dtype == getattr(torch, parameters) and seen == [getattr(torch, logits)]
+
+
+def test_stock_is_fairseq_and_ours_is_not():
+    stock, ours = (
+        build_trainer(Candidate.parse(name, CRITERION, OPTIMIZER, "fp32"), 100, FLAGS[1:], CPU)
+        for name in ("stock", "roformer_tiny")
+    )
+    assert type(stock.model) is TransformerModel and type(stock.optimizer) is FairseqAdam
+    assert type(stock.criterion) is LabelSmoothedCrossEntropyCriterion and stock.criterion.eps == 0.1
+    assert type(stock.model.decoder.layers[0].self_attn) is MultiheadAttention
+    assert type(ours.model) is RoFormerModel
+    assert type(ours.model.decoder.layers[0].self_attn) is PositionalMultiheadAttention
+    assert ours.cfg.criterion._name == CRITERION and ours.cfg.optimizer._name == OPTIMIZER
+    assert stock.cfg.optimization.clip_norm == 0 and stock.cfg.lr_scheduler._name == "inverse_sqrt"
+
+
+def test_a_candidate_names_its_parts():
+    assert Candidate.parse("roformer_tiny:cross_entropy:sgd@bf16", CRITERION, OPTIMIZER, "fp32")[1:] == (
+        *("roformer_tiny", "cross_entropy", "sgd", "bf16"),
+    )
+    assert Candidate.parse("roformer_tiny::sgd", CRITERION, OPTIMIZER, "fp32")[2:] == (CRITERION, "sgd", "fp32")
+
+
+def test_decode_finds_the_same_hypotheses(tmp_path, capsys):
+    archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny", "--sentences", "3", "1"]
+    result = measured(tmp_path, capsys, *DECODE, *archs, *FLAGS)
+    rows = {(row["sentences"], row["candidate"]): row for row in result["rows"]}
+    assert len(rows) == len(result["rows"]) and list(result["rows"][0])[2:6] == SPREAD
+    for sentences in (3, 1):
+        stock, sinusoidal, roformer = (
+            rows[sentences, name]
+            for name in ("stock", "transformer_sinusoidal_tiny, stock search", "roformer_tiny, stock search")
+        )
+        assert stock["times as fast"] == 1 and stock["same hypotheses"] == roformer["same hypotheses"] == "-"
+        assert sinusoidal["same hypotheses"] == f"{sentences} of {sentences} as stock"
+        assert float(sinusoidal["scores differ by"]) < 1e-5
+        assert stock["tokens/s"] == pytest.approx(sentences * 5 / stock["seconds"], rel=1e-3)
+        assert rows[sentences, "stock, bf16"]["times as fast"] > 0
+
+
+def test_decode_compares_with_fairseq_and_all_outputs_have_the_length():
+    from pipeline.benchmark.batch import make_batch
+    from pipeline.benchmark.decode import STOCK, Systems
+
+    args = build_parser().parse_args(DECODE)
+    args.flags, args.device = FLAGS[1:], CPU
+    systems = Systems(args)
+    assert type(systems.stock) is TransformerModel and type(systems.build("roformer_tiny")) is RoFormerModel
+    candidate = systems.candidate(STOCK, "stock search", "fp32")
+    generator = next(c.cell_contents for c in candidate.translate.__closure__ if hasattr(c.cell_contents, "beam_size"))
+    assert type(generator) is SequenceGenerator and generator.beam_size == 4 and generator.len_penalty == 0.6
+    assert [len(tokens) for tokens, _ in candidate.translate(make_batch(systems.words, sentences=3))] == [5, 5, 5]
+
+
+def test_decode_measures_ctranslate2_and_its_own_converter(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("ctranslate2")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "out").mkdir()
+    archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny", "tupe_r_tiny", "--sentences", "3"]
+    result = measured(tmp_path / "out", capsys, *DECODE, "--precisions", "fp32", *archs, *FLAGS)
+    assert not list((tmp_path / "temporary").iterdir())
+    rows = {row["candidate"]: row for row in result["rows"]}
+    own, sinusoidal, sinusoidal_8, *roformer = (row for name, row in rows.items() if "CTranslate2" in name)
+    assert own["candidate"] == OWN_CONVERTER and own["same hypotheses"] == "-"
+    assert sinusoidal["same hypotheses"] == f"3 of 3 as {OWN_CONVERTER}"
+    assert float(sinusoidal["scores differ by"]) < 1e-5
+    assert [row["candidate"] for row in roformer] == [f"roformer_tiny, CTranslate2{name}" for name in ("", ", int8")]
+    for row in (own, sinusoidal, roformer[0]):
+        assert row["share of peak"].endswith("%")
+        assert row["tokens/s"] == pytest.approx(3 * 5 / row["seconds"], rel=1e-3)  # outputs of equal length
+    assert sinusoidal_8["share of peak"] == roformer[1]["share of peak"] == "-"
+    assert float(roformer[1]["scores differ by"]) > 1e-6  # it is another precision
+
+
+def test_rope_compares_with_a_copy(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(rope, "CALLS", 1)
+    words = ["rope", "--sentences", "2", "--length", "3", "--heads", "2", "--head-dim", "4", "--repeats", "2"]
+    result = measured(tmp_path, capsys, *words, "--device", "cpu")
+    names = ["copy", "ours, interleaved", "ours, half", "eager, half"]
+    assert [row["candidate"] for row in result["rows"]] == names * 4  # two passes in two precisions
+    assert all(row["us"] > 0 for row in result["rows"])
+
+
+def test_rope_and_its_rivals_rotate_alike_in_the_layout_of_the_attention():
+    args = build_parser().parse_args(["rope", "--sentences", "2", "--length", "5"])
+    args.device = CPU
+    q, k = rope.view(args, "fp32"), rope.view(args, "fp32")
+    attention = MultiheadAttention(512, 8, self_attention=True)
+    split = PositionalMultiheadAttention._split_heads(attention, torch.randn(5, 2, 512))
+    assert q.shape == split.shape and q.stride() == split.stride()
+    for ours, rival in zip(rope.ours(args, "half")(q, k), rope.eager(args, "fp32")(q, k)):
+        torch.testing.assert_close(ours, rival, atol=1e-5, rtol=1e-4)  # angles in fp64 against fp32
+
+
+def test_attention_compares_with_fairseq_by_length(tmp_path, capsys):
+    words = ["attention", "--encodings", "rope", "t5", "--lengths", "4", "8", "--repeats", "2", "--device", "cpu"]
+    rows = measured(tmp_path, capsys, *words)["rows"]
+    assert [(row["tokens"], row["side"], row["attention"]) for row in rows] == [
+        (length, side, name) for length in (4, 8) for side in SIDES for name in ("fairseq", "rope", "t5")
+    ]
+
+
+@pytest.mark.slow
+def test_prepare_compares_with_the_libraries_and_makes_the_same_files(tmp_path, capsys, corpus):
+    words = ["prepare", "--corpus", str(corpus / "train"), "--merges", "100", "--repeats", "2"]
+    result = measured(tmp_path, capsys, *words)
+    assert result["pairs"] == 400 and result["same files"] is True
+    assert [row["step"] for row in result["rows"]][:3] == ["all", "copy", "tokenize"]
+    whole = result["rows"][0]
+    assert whole["plain chain (s)"] > sum(row["plain chain (s)"] for row in result["rows"][1:]) * 0.8 > 0
+
+
+@pytest.mark.parametrize(
+    "words,message",
+    [
+        ([*TRAIN, "--archs", "roformer_huge"], "unknown architecture 'roformer_huge'"),
+        ([*TRAIN, "--archs", "roformer_tiny:mse"], "unknown criterion 'mse' in 'roformer_tiny:mse'"),
+        ([*TRAIN, "--archs", "roformer_tiny@fp8"], "unknown precision 'fp8'"),
+        ([*TRAIN, "--", "--encoder-layers", "x"], "fairseq refuses the flags: argument --encoder-layers"),
+        ([*TRAIN, *FLAGS, "--encoder-embed-dim", "30"], "requires --encoder-embed-dim to match --decoder-embed-dim"),
+        ([*DECODE, "--length", "1024", *FLAGS], "--length must be less than 1024, not 1024"),
+        ([*TRAIN, "--vocabulary", "3"], "--vocabulary must be more than the 4 special symbols, not 3"),
+        ([*TRAIN, "--repeats", "1"], "--repeats must be at least 2, not 1"),
+        ([*TRAIN, "--tokens", "-5"], "--tokens must not be negative"),
+        ([*TRAIN, "--out", "nowhere/x.json"], "nowhere: no such folder for --out"),
+        ([*DECODE, "--sentences", "0"], "must be at least 1"),
+        (["rope", "--head-dim", "3"], "--head-dim even"),
+        (["rope", "--", "--encoder-layers", "1"], "rope takes no flags of fairseq-train"),
+        (["attention", "--lengths", "0"], "--lengths must be at least 1"),
+        (["prepare", "--corpus", "nowhere/x"], "nowhere/x.en not found"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_one_line(words, message):
+    with pytest.raises(SystemExit, match="error: ") as failed:
+        main(words)
+    assert message in str(failed.value) and "\n" not in str(failed.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused():
+    with pytest.raises(SystemExit, match="error: --device cuda: PyTorch sees no GPU here"):
+        main([*TRAIN[:-1], "cuda"])
+
+
+def test_the_script_explains_itself_and_refuses_in_one_line():
+    script = "scripts/benchmark.sh"
+    assert "train       a training step by fairseq's own Trainer" in run(script, "--help").stdout
+    assert "--encodings" in run(script, "attention", "--help").stdout
+    for words, message in (
+        ([], "train, decode, rope, attention or prepare is needed"),
+        (["speed"], "nothing to measure 'speed'"),
+        (["rope", "--nonsense"], "--nonsense"),
+        (["train", "--precision", "fp8"], "invalid choice: 'fp8'"),
+    ):
+        failed = subprocess.run([script, *words], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+        assert failed.returncode == 2
+        one_line(failed, message)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "autocast"])
+def test_everything_runs_on_a_gpu(tmp_path, capsys, precision):
+    on_gpu = ["--device", "cuda", "--repeats", "2"]
+    train = ["train", "--vocabulary", "100", "--tokens", "100", "--precision", precision, "--memory", *on_gpu]
+    rows = measured(tmp_path, capsys, *train, "--archs", "transformer_sinusoidal_tiny", *FLAGS)["rows"]
+    assert rows[0]["peak MiB"] > rows[0]["peak MiB above the model"] > 0
+    if precision != "autocast":
+        decode = ["decode", "--vocabulary", "100", "--length", "5", "--precisions", precision, *on_gpu]
+        measured(tmp_path, capsys, *decode, "--archs", "roformer_tiny", *FLAGS)
+        measured(tmp_path, capsys, "rope", "--precisions", precision, *on_gpu)
+        measured(tmp_path, capsys, "attention", "--lengths", "8", "--precision", precision, *on_gpu)

@@ -1,0 +1,83 @@
+"""Binarisation in shards: the files of fairseq-preprocess, what survives a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus import binarize as tool
+
+DATA = Path(__file__).parent.parent.parent / "data/demo"
+COMMAND = [sys.executable, tool.__file__]
+SUBSETS = ["train=train.clean", "valid=valid", "test=test"]
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Tokens of three subsets, with empty lines, rare tokens and the spaces that are not separators of lines."""
+    folder = tmp_path / "bpe"
+    folder.mkdir()
+    for name, count in (("train.clean", 900), ("valid", 31), ("test", 7)):
+        for lang in ("en", "de"):
+            lines = (DATA / f"train.{lang}").read_text(encoding="utf-8").split("\n")[:count]
+            if name == "valid":
+                lines += ["", "unseen@@ \u00e4\u00f6 <unk> &lt;unk&gt;"]
+            (folder / f"{name}.{lang}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def command(text, out, *options):
+    return [
+        str(c) for c in [*COMMAND, text, "--source", "en", "--target", "de", "--out", out, "--subsets", *SUBSETS]
+    ] + [str(option) for option in options]
+
+
+@pytest.mark.parametrize("workers,lines", [(1, 200000), (2, 110)])
+def test_the_files_are_those_of_fairseq_preprocess_byte_by_byte(text, tmp_path, workers, lines):
+    plain = [Path(sys.executable).parent / "fairseq-preprocess", "--source-lang", "en", "--target-lang", "de"]
+    prefixes = ["--trainpref", text / "train.clean", "--validpref", text / "valid", "--testpref", text / "test"]
+    options = ["--joined-dictionary", *prefixes, "--destdir", tmp_path / "plain"]
+    subprocess.run([str(c) for c in [*plain, *options]], check=True, capture_output=True)
+    done = subprocess.run(
+        command(text, tmp_path / "bin", "--workers", workers, "--lines", lines),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    expected = {path.name: path.read_bytes() for path in (tmp_path / "plain").iterdir() if path.suffix != ".log"}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "bin").iterdir()} == expected
+    counts = json.loads(done.stdout)
+    tokens = sum(len(line.split()) + 1 for line in (text / "train.clean.de").read_text(encoding="utf-8").splitlines())
+    assert counts["train"]["de"] == {"sentences": 900, "tokens": tokens, "unknown": 0}
+    assert counts["valid"]["en"]["unknown"] >= 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "bpe", "plain"]
+
+
+@pytest.mark.parametrize("workers", [2, 7])  # with another number of workers the shards are others
+def test_a_killed_run_goes_on_where_it_was_and_leaves_no_process(text, tmp_path, workers):
+    parts, train = tmp_path / "bin.shards", text / "train.clean.en"
+    train.write_text(train.read_text(encoding="utf-8") * 30, encoding="utf-8")
+    for lang in ("en", "de"):
+        (text / f"train.clean.{lang}").write_text("a b c d e f g h i j\n" * 30000)
+    process = subprocess.Popen(command(text, tmp_path / "bin", "--workers", 2, "--lines", 1000))
+    while not list(parts.glob("*/train.en.000001")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in parts.glob("*/train.*.0*") if path.suffix[1:].isdigit()}
+    assert len(children) >= 2 and 2 <= len(before) < 60 and not (tmp_path / "bin").exists()
+    counts = tool.binarize(text, ("en", "de"), dict(s.split("=") for s in SUBSETS), tmp_path / "bin", workers, 1000)
+    assert [counts["train"][lang]["sentences"] for lang in ("en", "de")] == [30000, 30000]
+    time.sleep(1.5)
+    assert not [child for child in children if Path(f"/proc/{child}/cmdline").exists() and _alive(child)]
+
+
+def _alive(pid):
+    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()

@@ -1,0 +1,35 @@
+"""Joint BPE on several processors: the codes of subword-nmt's own command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.bpe import learn
+
+DATA = Path(__file__).parent.parent.parent / "data/demo"
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_codes_are_those_of_the_librarys_own_command_byte_by_byte(tmp_path, workers):
+    paths = []
+    for lang in ("en", "de"):
+        lines = (DATA / f"train.{lang}").read_text(encoding="utf-8").splitlines(keepends=True)[:600]
+        paths.append(tmp_path / f"train.{lang}")
+        paths[-1].write_text("".join(["\n", "  \u00e4 \u00e4\u00f6 x\u00a0y \n", *lines]), encoding="utf-8")
+    command = [Path(sys.executable).parent / "subword-nmt", "learn-joint-bpe-and-vocab", "--symbols", "90"]
+    options = ["--input", *paths, "--output", tmp_path / "plain", "--write-vocabulary", "/dev/null", "/dev/null"]
+    subprocess.run([str(c) for c in [*command, *options]], check=True, capture_output=True)
+    sizes = learn(paths, 90, tmp_path / "codes", workers)
+    assert (tmp_path / "codes").read_bytes() == (tmp_path / "plain").read_bytes()
+    words = paths[0].read_text(encoding="utf-8").replace("\n", " ").split(" ")
+    assert sizes["words"]["train.en"]["tokens"] == sum(1 for word in words if word)
+    assert sizes["merges"] == 90
+
+
+def test_no_words_are_refused_and_nothing_is_left(tmp_path):
+    (tmp_path / "a").write_text("\n\n")
+    with pytest.raises(ValueError, match="nothing to learn BPE from"):
+        learn([tmp_path / "a"], 5, tmp_path / "codes", 1)
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]

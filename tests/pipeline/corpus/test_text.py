@@ -1,0 +1,87 @@
+"""Parallel text: checked copies and cleaning."""
+
+import gzip
+
+import pytest
+
+from pipeline.corpus.text import CorpusError, clean, copy, join
+
+LANGS = ("en", "de")
+
+
+def write(folder, en, de):
+    for lang, data in zip(LANGS, (en, de)):
+        (folder / f"in.{lang}").write_bytes(data if isinstance(data, bytes) else data.encode())
+    return str(folder / "in"), str(folder / "out")
+
+
+def read(prefix):
+    return [open(f"{prefix}.{lang}", encoding="utf-8", newline="").read() for lang in LANGS]
+
+
+def test_only_a_newline_ends_a_line(tmp_path):
+    prefix, out = write(tmp_path, "a\rb\r\nc\u2028d\x85e\n", "x\n y\tz \n")
+    assert copy(prefix, out, LANGS) == {"pairs": 2}
+    assert read(out) == ["a b\nc d e\n", "x\ny z\n"]
+
+
+def test_gzipped_files_and_a_missing_last_newline(tmp_path):
+    prefix, out = write(tmp_path, "", "x\ny")
+    (tmp_path / "in.en").unlink()
+    (tmp_path / "in.en.gz").write_bytes(gzip.compress("ä\nb\n".encode()))
+    copy(prefix, out, LANGS)
+    assert read(out) == ["ä\nb\n", "x\ny\n"]
+
+
+@pytest.mark.parametrize(
+    "en,de,message",
+    [
+        ("a\nb\n", "x\n", r"in.de has 1 lines but .*in.en has 2: the two sides must be aligned"),
+        ("a\n", "x\ny\nz\n", r"in.en has 1 lines but .*in.de has 3"),
+        ("a\nb\n", b"x\n\xff\xfe\n", r"in.de, line 2: not UTF-8"),
+        ("", "", "are empty"),
+    ],
+)
+def test_bad_input_is_refused_and_leaves_nothing(tmp_path, en, de, message):
+    prefix, out = write(tmp_path, en, de)
+    with pytest.raises(CorpusError, match=message):
+        copy(prefix, out, LANGS)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.de", "in.en"]
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path):
+    prefix, out = write(tmp_path, "", "x\n" * 99)
+    (tmp_path / "in.en").unlink()
+    (tmp_path / "in.en.gz").write_bytes(gzip.compress(b"word\n" * 99)[:-12])
+    with pytest.raises(CorpusError, match=r"in.en.gz: cannot be read"):
+        copy(prefix, out, LANGS)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(CorpusError, match=r"in.en not found"):
+        copy(str(tmp_path / "in"), str(tmp_path / "out"), LANGS)
+
+
+def test_cleaning_counts_each_rule(tmp_path):
+    prefix, out = write(tmp_path, "a b\n\na b c d\na b c\nk l\n", "x y\nx\nx y z w\nx y\nx\n")
+    counts = clean(prefix, out, LANGS, min_length=1, max_length=3, ratio=1.5)
+    assert counts == {"pairs": 5, "kept": 2, "dropped_too_short": 1, "dropped_too_long": 1, "dropped_ratio": 1}
+    assert read(out) == ["a b\na b c\n", "x y\nx y\n"]
+    with pytest.raises(CorpusError, match="is left after cleaning: relax --max-length"):
+        clean(prefix, out, LANGS, min_length=9, max_length=9, ratio=1.5)
+
+
+def test_consecutive_pairs_are_joined_on_both_sides_and_too_few_at_the_end_left_out(tmp_path):
+    prefix, out = write(tmp_path, "a b.\nc\nd\ne\nf\n", "1.\n2 3\n4\n5\n6\n")
+    assert join(prefix, out, LANGS, 2) == {"pairs": 5, "joined": 2, "left_out": 1}
+    assert read(out) == ["a b. c\nd e\n", "1. 2 3\n4 5\n"]
+    assert join(prefix, out, LANGS, 1) == {"pairs": 5, "joined": 5, "left_out": 0}
+    assert read(out) == [(tmp_path / f"in.{lang}").read_text() for lang in LANGS]
+
+
+@pytest.mark.parametrize("sentences,message", [(6, "has 5 pairs: too few to join 6"), (0, "--sentences is 0")])
+def test_joining_too_few_or_none_is_refused_and_leaves_nothing(tmp_path, sentences, message):
+    prefix, out = write(tmp_path, "a\n" * 5, "b\n" * 5)
+    with pytest.raises(CorpusError, match=message):
+        join(prefix, out, LANGS, sentences)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.de", "in.en"]

@@ -1,0 +1,215 @@
+"""WMT14's archives: a mirror over HTTP with the same names and members, good, slow to come, wrong and missing."""
+
+import gzip
+import html
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus import download as downloads
+from pipeline.corpus import wmt14
+from pipeline.corpus.download import ArchiveError, download, read_sums
+from pipeline.corpus.wmt14 import NAMES, archives, extract, sgm_segments, source_of
+from pipeline.provenance import sha256
+
+from .archives import sgm, write_archive, write_mirror
+
+COMMAND = [sys.executable, Path(wmt14.__file__)]
+ROOT = Path(__file__).parent.parent.parent
+COUNTS = {"train": 40, "valid": 7, "test": 5}
+
+
+def lines_of(archive, side):
+    return [f"{archive.name} {'en' if side == 0 else 'de'} ä {n}" for n in range(COUNTS[archive.subset])]
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    return write_mirror(tmp_path / "mirror", lines_of)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Files of a folder, with ranges; ``cut`` bytes of each answer, if it is set."""
+
+    folder, cut, requests = None, None, []
+
+    def do_GET(self):
+        file = self.folder / self.path.lstrip("/")
+        if not file.exists():
+            self.send_error(404)
+            return
+        data, start = file.read_bytes(), re.match(r"bytes=(\d+)-", self.headers.get("Range", "bytes=0-"))
+        start = int(start[1])
+        self.requests.append((file.name, start))
+        if start >= len(data):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(data) - start))
+        self.end_headers()
+        self.wfile.write(data[start:][: self.cut])
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server(mirror):
+    handler = type("Handler", (Handler,), {"folder": mirror, "requests": []})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        handler.address = f"http://127.0.0.1:{httpd.server_address[1]}"
+        yield handler
+        httpd.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["http", "folder", "file"])
+def test_the_archives_are_downloaded_and_their_hashes_recorded(mirror, server, tmp_path, kind):
+    address = {"http": server.address, "folder": str(mirror), "file": mirror.as_uri()}[kind]
+    out = tmp_path / "archives"
+    command = [*COMMAND, "download", out, "--mirror", address]
+    for _ in range(2):  # the second time nothing is fetched
+        printed = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
+        assert len(printed.splitlines()) == 5
+    assert read_sums(out) == {a.name: sha256(mirror / a.name) for a in archives()}
+    assert len(server.requests) == (5 if kind == "http" else 0)
+    assert sorted(p.name for p in out.iterdir()) == sorted([*(a.name for a in archives()), "SHA256SUMS"])
+
+
+def test_what_an_interruption_left_is_continued(mirror, server, tmp_path):
+    archive = archives()[0]
+    server.cut = 100
+    with pytest.raises(ArchiveError, match=r"call again to go on"):
+        download(source_of(archive, server.address), tmp_path / "a")
+    assert (tmp_path / f"a/{archive.name}.part").stat().st_size == 100
+    server.cut = None
+    path = download(source_of(archive, server.address), tmp_path / "a")
+    assert server.requests[-1] == (archive.name, 100)
+    assert path.read_bytes() == (mirror / archive.name).read_bytes()
+    assert sorted(p.name for p in path.parent.iterdir()) == ["SHA256SUMS", archive.name]
+
+
+def test_a_part_that_is_longer_than_the_file_is_thrown_away(mirror, server, tmp_path):
+    archive = archives()[0]
+    (tmp_path / f"{archive.name}.part").write_bytes(b"x" * 10**6)
+    assert download(source_of(archive, server.address), tmp_path).read_bytes() == (mirror / archive.name).read_bytes()
+
+
+def test_missing_corrupt_and_changed_archives_are_refused(mirror, server, tmp_path):
+    first, second, third = archives()[:3]
+    (mirror / first.name).unlink()
+    with pytest.raises(ArchiveError, match=f"{first.name}: 404 Not Found: try another --mirror"):
+        download(source_of(first, server.address), tmp_path)
+    good = (mirror / second.name).read_bytes()
+    for bad in (good[: len(good) // 2], b"<html>moved</html>"):
+        (mirror / second.name).write_bytes(bad)
+        with pytest.raises(ArchiveError, match="not a complete gzip file"):
+            download(source_of(second, server.address), tmp_path)
+    assert not any(path.name.startswith(second.name) for path in tmp_path.iterdir() if path.is_file())
+    path = download(source_of(third, server.address), tmp_path)
+    path.write_bytes(good)
+    with pytest.raises(ArchiveError, match=r"its SHA-256 is .* is in SHA256SUMS: remove the file"):
+        download(source_of(third, server.address), tmp_path)
+    server.address = "http://127.0.0.1:1"
+    with pytest.raises(ArchiveError, match="refused"):
+        download(source_of(second, server.address), tmp_path)
+
+
+def test_no_room_is_said_before_anything_is_written(mirror, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 9))
+    with pytest.raises(ArchiveError, match=r"bytes to come, but 9 are free in .*: make room"):
+        download(source_of(archives()[0], server.address), tmp_path / "a")
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_the_corpus_is_read_from_the_archives_in_order(mirror, tmp_path):
+    counts = extract(mirror, tmp_path / "out")
+    assert counts == {a.name: COUNTS[a.subset] for a in archives()}
+    for side, lang in enumerate(("en", "de")):
+        for subset in COUNTS:
+            expected = [line for a in archives() if a.subset == subset for line in lines_of(a, side)]
+            file = tmp_path / f"out/{NAMES[subset]}.{lang}"
+            assert file.read_text(encoding="utf-8").split("\n")[:-1] == expected
+    names = sorted(f"{name}.{lang}" for name in ("train", "newstest2013", "newstest2014") for lang in ("en", "de"))
+    assert sorted(p.name for p in tmp_path.glob("out/*")) == names
+
+
+def test_segments_keep_their_order_and_lose_their_entities():
+    text = sgm(["a &amp; b &lt;c&gt;", "  two\n lines &quot;x&quot; ", "&apos;&#228;"], "refset")
+    second = '<DOC docid="b"><hl><seg id=1>third</seg></hl></DOC>'
+    assert sgm_segments((text + second).encode(), "x") == ["a & b <c>", 'two lines "x"', "'ä", "third"]
+    with pytest.raises(ArchiveError, match="not in order"):
+        sgm_segments(text.replace('id="2"', 'id="3"').encode(), "x")
+    with pytest.raises(ArchiveError, match="has no segments"):
+        sgm_segments(b"plain\n", "x")
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ("filtered", "2737 lines are the filtered newstest2014"),
+        ("sides", "the two sides must be aligned"),
+        ("member", "has no test-full/newstest2014-deen-ref.de.sgm"),
+        ("latin", "not UTF-8"),
+        ("damaged", "cannot be read"),
+        ("missing", "test-full.tgz not found: download it first"),
+    ],
+)
+def test_wrong_archives_are_refused_in_one_line_and_leave_nothing(mirror, tmp_path, change, message):
+    test = archives()[-1]
+    count = 2737 if change == "filtered" else 5
+    source, target = sgm(["x"] * count, "srcset"), sgm(["x"] * (4 if change == "sides" else count), "refset")
+    target = target.encode() + (b"\xff" if change == "latin" else b"")
+    members = {test.members[0]: source, test.members[1]: target}
+    if change == "member":
+        del members[test.members[1]]
+    write_archive(mirror / test.name, members)
+    if change == "damaged":
+        (mirror / test.name).write_bytes((mirror / test.name).read_bytes()[:150])
+    if change == "missing":
+        (mirror / test.name).unlink()
+    command = [*COMMAND, "extract", mirror, tmp_path / "out"]
+    failed = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    assert failed.returncode == 1 and failed.stderr.count("\n") == 1 and message in failed.stderr
+    assert not list((tmp_path / "out").glob("newstest2014*"))
+
+
+@pytest.mark.parametrize("kind", ["txt", "gz", "sgm"])
+def test_own_test_sets_are_taken_as_plain_text_and_in_sgml(mirror, tmp_path, kind):
+    lines, files = ["a & b", 'der "x"', "c"], []
+    for lang in ("en", "de"):
+        files.append(tmp_path / f"own.{lang}{'' if kind == 'txt' else '.' + kind}")
+        text = sgm([html.escape(line) for line in lines], "refset") if kind == "sgm" else "\n".join(lines) + "\n"
+        files[-1].write_bytes(gzip.compress(text.encode()) if kind == "gz" else text.encode())
+    out = tmp_path / "out"
+    (mirror / archives()[-1].name).unlink()  # is not needed
+    command = [ROOT / "scripts/download.sh", "--out", out, "--mirror", mirror, "--test", f"{files[0]} {files[1]}"]
+    environ = {**os.environ, "VENV": str(Path(sys.executable).parent.parent)}
+    for again in (False, True):
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environ, check=True)
+        assert ("done before" in done.stderr) == again
+    assert (out / "newstest2014.de").read_text(encoding="utf-8").split("\n") == [*lines, ""]
+    assert sum(1 for _ in (out / "newstest2013.en").open()) == COUNTS["valid"]
+    assert "train" in {path.stem for path in out.iterdir()} and len(read_sums(out / "archives")) == 4
+
+
+@pytest.mark.parametrize("count,status", [(2737, 1), (3003, 0)])
+def test_the_filtered_test_set_is_refused_as_plain_text_too(tmp_path, count, status):
+    file = tmp_path / "newstest2014.en"
+    file.write_text("x\n" * count)
+    checked = subprocess.run([*COMMAND, "check", file], capture_output=True, text=True)
+    assert checked.returncode == status and ("take the full one, 3,003 lines" in checked.stderr) == bool(status)
+
+
+def test_the_newer_news_commentary_is_an_option(mirror, tmp_path):
+    newer = archives(12)
+    assert [a.name for a in newer if a not in archives(9)] == ["training-parallel-nc-v12.tgz"]
+    write_archive(mirror / newer[2].name, {m: "neu\n" * 3 for m in newer[2].members})
+    assert extract(mirror, tmp_path, 12)[newer[2].name] == 3

@@ -1,0 +1,62 @@
+"""The size of an update: as many target tokens as asked for, on any number of devices."""
+
+import argparse
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from fairseq import tasks
+from fairseq.data import Dictionary, data_utils
+from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
+
+from pipeline.training import batch_size as batch
+from pipeline.training.batch_size import BatchError, choose, load
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A binarised training set of 6,000 pairs of 3 to 60 tokens, the target about as long as the source."""
+    folder, numbers = tmp_path_factory.mktemp("bin"), np.random.default_rng(1)
+    source = numbers.integers(3, 60, 6000)
+    target = np.maximum(2, source + numbers.integers(-9, 9, 6000))
+    dictionary = Dictionary()
+    dictionary.add_symbol("w", 5)
+    for lang, lengths in (("en", source), ("de", target)):
+        prefix = str(folder / f"train.en-de.{lang}")
+        builder = make_builder(data_file_path(prefix), impl="mmap", vocab_size=len(dictionary))
+        for length in lengths:
+            builder.add_item(torch.full((int(length),), 4, dtype=torch.int32))
+        builder.finalize(index_file_path(prefix))
+        dictionary.save(str(folder / f"dict.{lang}.txt"))
+    return folder
+
+
+@pytest.mark.parametrize("devices", [1, 3, 8])
+@pytest.mark.parametrize("device_tokens", [2000, 4096])
+def test_an_update_has_the_target_tokens_that_were_asked_for(folder, devices, device_tokens):
+    data = load(folder, "en", "de")
+    max_tokens, frequency, tokens = choose(data, 25000, devices, device_tokens)
+    assert max_tokens <= device_tokens and abs(tokens / 25000 - 1) < 0.03
+    with data_utils.numpy_seed(1):
+        room = batch.mean_target_tokens(data, data.ordered_indices(), device_tokens)
+    assert room * devices * (frequency - 1) < 1.01 * 25000  # fewer batches would not have had room
+    # as fairseq's own iterator counts them
+    arguments = argparse.Namespace(max_source_positions=1024, max_target_positions=1024)
+    task = tasks.translation.TranslationTask(
+        tasks.translation.TranslationConfig(**vars(arguments)), data.src_dict, data.tgt_dict
+    )
+    batches = task.get_batch_iterator(data, max_tokens=max_tokens, required_batch_size_multiple=8).frozen_batches
+    assert float(np.mean([data.tgt_sizes[b].sum() for b in batches])) * devices * frequency == pytest.approx(tokens)
+
+
+def test_what_cannot_be_had_is_said_in_one_line(folder):
+    data = load(folder, "en", "de")
+    with pytest.raises(BatchError, match=r"a sentence has \d+ tokens, but --device-tokens is 50: raise it"):
+        choose(data, 25000, 1, 50)
+    with pytest.raises(BatchError, match=r"target tokens per update come nearest to 100: ask for more"):
+        choose(data, 100, 8, 4096)
+    command = [sys.executable, batch.__file__, folder, "--source", "en", "--target", "fr", "--target-tokens", "9"]
+    failed = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    assert failed.returncode == 1 and failed.stderr.count("\n") == 1, failed.stderr

@@ -1,0 +1,241 @@
+"""The scripts: what they keep, skip, continue and refuse."""
+
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+import torch
+
+from ..commands import ENVIRONMENT, ROOT, SMALL, fairseq, one_line, prepare, run
+
+
+def test_score_names_every_figure(data, trained):
+    out = run("scripts/score.sh", "--run", trained, "--data", data, "--subset", "test1").stdout
+    result = json.loads((trained / "scores/test1.json").read_text())
+    assert result["sentences"] == 9
+    assert set(result["scores"]) == {
+        *["sacrebleu", "bleu_moses", "bleu_moses_compound_split", "bleu_moses_lowercase", "chrf"],
+        "bleu_fairseq_training_tokens",
+    }
+    assert "sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a" in out
+
+
+def test_steps_that_were_done_are_skipped_and_changed_settings_redo_them(corpus, data, trained, tmp_path):
+    assert "done before" in prepare(corpus, data).stderr
+    changed = run(
+        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
+        *["--merges", 50, "--ratio", 3, "--out", tmp_path / "a"],
+    ).stderr
+    assert "done before" not in changed
+    again = run(
+        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
+        *["--merges", 60, "--ratio", 3, "--out", tmp_path / "a"],
+    ).stderr
+    assert again.count("done before") == 2  # the copy and the tokens do not depend on the merges
+    options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", trained]
+    rest = ["--max-update", 12, "--save-every", 2, "--", *SMALL, "--max-tokens", 600]
+    assert "done before" in run("scripts/train.sh", *options, *rest).stderr
+    (trained / ".stamps/train").unlink()  # as a kill behind the last update leaves it
+    log = (trained / "train.log").read_bytes()
+    assert "done before" not in run("scripts/train.sh", *options, *rest).stderr
+    assert (trained / "train.log").read_bytes() == log  # not an update more
+
+
+def test_train_keeps_what_the_run_was_made_with(trained):
+    info = json.loads((trained / "run.json").read_text())
+    assert info["arch"] == "roformer_tiny" and info["seed"] == "1"
+    assert "--arch roformer_tiny" in info["command"] and "torch" in info["versions"]
+
+
+@pytest.mark.parametrize("script", sorted(p.name for p in (ROOT / "scripts").glob("*.sh") if p.name != "common.sh"))
+def test_help_and_unknown_options(script):
+    assert "Usage: scripts/" in run(f"scripts/{script}", "--help").stdout
+    if script not in ("test.sh", "demo.sh"):  # these pass options on
+        arguments = ["demo"] if script == "reproduce.sh" else []
+        failed = run(f"scripts/{script}", *arguments, "--nonsense", fails=True)
+        assert failed.returncode == 2
+        assert failed.stderr.count("\n") == 1 and "unknown option '--nonsense'" in failed.stderr
+
+
+def test_wrong_calls_give_one_line(data, trained, tmp_path):
+    train = ["scripts/train.sh", "--data", data, "--out", tmp_path / "run"]
+    one_line(run(*train, "--arch", "rofromer_base", fails=True), "unknown architecture 'rofromer_base'")
+    one_line(
+        run(*train, "--arch", "roformer_tiny", "--recipe", "nope", fails=True), "unknown recipe 'nope'; there are: demo"
+    )
+    one_line(run(*train[:-1], tmp_path / "run", "--arch", "roformer_tiny", "--seed", "x", fails=True), "--seed must be")
+    odd = ["--arch", "roformer_tiny", "--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
+    one_line(run(*train, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")
+    one_line(run(*train, "--arch", "roformer_tiny", "--", "--rope-bass", 3, fails=True), "--rope-bass")
+    for wrong, *messages in (
+        (["--encoder-position", "rotten"], "invalid choice: 'rotten' (choose from", "tupe_a"),
+        (["--shaw-clip", 0, "--decoder-position", "shaw"], "--shaw-clip must be at least 1 and at most 65536, not 0"),
+        (["--t5-buckets", 8], "--t5-buckets belongs to the encoding t5, which neither side uses"),
+        (["--decoder-position", "linear", "--attention-dropout", 0.1], "leave --attention-dropout at 0"),
+    ):
+        one_line(run(*train, "--arch", "roformer_tiny", "--", *wrong, fails=True), *messages)
+    missing = ["--data", tmp_path / "nowhere", "--out", tmp_path / "x", "--arch", "roformer_tiny"]
+    one_line(run("scripts/train.sh", *missing, fails=True), "has no prepared data")
+    one_line(
+        run("scripts/score.sh", "--run", trained, "--data", data, "--subset", "tset", fails=True), "no test set 'tset'"
+    )
+    one_line(run("scripts/translate.sh", tmp_path, fails=True, input="x\n"), "no such checkpoint")
+    one_line(
+        run("scripts/average.sh", "--run", trained, "--data", data, "--last", 99, fails=True), "99 are to be averaged"
+    )
+    one_line(run("scripts/reproduce.sh", "demo", "--data", tmp_path / "nowhere", fails=True), "not found")
+
+
+def test_a_missing_tool_is_named_with_the_remedy(corpus, tmp_path):
+    bare = {"PATH": "/usr/bin:/bin", "VENV": str(tmp_path / "none")}
+    command = ["bash", "scripts/score.sh", "--run", "x", "--data", "y"]
+    done = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "not found: run scripts/install.sh" in done.stderr
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.system, ("touch harmed",)
+
+
+@pytest.mark.parametrize("kind", ["truncated", "malicious"])
+def test_bad_checkpoints_are_refused_by_the_scripts(data, trained, tmp_path, kind):
+    copy = tmp_path / "run"
+    shutil.copytree(trained, copy)
+    good = (trained / "checkpoint.pt").read_bytes()
+    bad = good[: len(good) // 2] if kind == "truncated" else pickle.dumps({"model": Malicious()})
+    (copy / "checkpoint.pt").write_bytes(bad)
+    shutil.rmtree(copy / "scores", ignore_errors=True)
+    for command in (["scripts/score.sh", "--run", copy, "--data", data], ["scripts/translate.sh", copy]):
+        one_line(run(*command, input="x\n", fails=True), "checkpoint.pt: ")
+    assert not (copy / "scores/test.json").exists() and not (ROOT / "harmed").exists()
+
+
+@pytest.mark.skipif(torch.__version__ < "2.6", reason="before torch 2.6 fairseq's own loading is not safe")
+def test_fairseq_itself_refuses_a_malicious_checkpoint(data, tmp_path):
+    torch.save({"model": Malicious()}, tmp_path / "bad.pt")
+    failed = fairseq("generate", data, "--path", tmp_path / "bad.pt", cwd=tmp_path, fails=True)
+    assert "Weights only load failed" in failed.stderr
+    assert not (tmp_path / "harmed").exists()
+
+
+def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):
+    other = tmp_path / "other"
+    run(
+        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
+        *["--merges", 30, "--ratio", 3, "--out", other],
+    )
+    for script in ("average.sh", "score.sh"):
+        failed = run(f"scripts/{script}", "--run", trained, "--data", other, fails=True)
+        one_line(failed, "was trained on other data")
+    (trained / "checkpoint.pt").unlink()  # the stamp alone does not make a step done
+    run("scripts/average.sh", "--run", trained, "--data", data)
+    assert (trained / "checkpoint.pt").exists()
+    fewer = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", f"{trained}/", "--save-every", 2]
+    extra = ["--", *SMALL, "--max-tokens", 600]
+    one_line(run("scripts/train.sh", *fewer, "--max-update", 6, *extra, fails=True), "trained for 12 updates already")
+    for seed in (["--seed", 7], ["--seed=7"]):
+        one_line(run("scripts/train.sh", *fewer, "--", *seed, fails=True), "does not go among the flags")
+    one_line(run("scripts/train.sh", *fewer, "--target-tokens", 0, fails=True), "must be at least 1")
+
+
+def test_a_damaged_last_checkpoint_is_repaired(data, tmp_path):
+    out = tmp_path / "run"
+    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 2]
+    extra = ["--", *SMALL, "--max-tokens", 600]
+    run("scripts/train.sh", *options, "--max-update", 4, *extra)
+    last = out / "checkpoints/checkpoint_last.pt"
+    last.write_bytes(last.read_bytes()[:1000])
+    assert (
+        "damaged: going back to checkpoint_1_4.pt"
+        in run("scripts/train.sh", *options, "--max-update", 6, *extra).stderr
+    )
+    assert (out / "checkpoints/checkpoint_1_6.pt").exists()
+
+
+def test_a_killed_training_continues(data, tmp_path):
+    out = tmp_path / "run"
+    options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", out, "--save-every", 2]
+    extra = ["--", *SMALL, "--max-tokens", 600]
+    run("scripts/train.sh", *options, "--max-update", 4, *extra)
+    (out / ".stamps/train").unlink()  # as after a kill: checkpoints, but no stamp
+    log = (out / "train.log").read_text()
+    run("scripts/train.sh", *options, "--max-update", 6, *extra)
+    assert "Loaded checkpoint" in (out / "train.log").read_text()[len(log) :]
+    assert (out / "checkpoints/checkpoint_1_6.pt").exists()
+
+
+def start_training(data, out):
+    """train.sh in a process group of its own, after its first checkpoints."""
+    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 3, "--max-update", 30]
+    command = [str(c) for c in ["scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 300]]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started pytest may ignore it
+    )
+    while not (out / "checkpoints/checkpoint_1_6.pt").exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    return process
+
+
+def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
+    out = tmp_path / "run"
+    process = start_training(data, out)
+    subprocess.run(["pkill", "-KILL", "-f", f"fairseq-train .*{out}/checkpoints"], check=True)
+    error = process.communicate()[1]
+    assert process.returncode == 0, error
+    assert re.search(r"ended before its time: going on from update \d+ ", error)
+    assert (out / "train.log").read_text().count("Loaded checkpoint") == 1
+    assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1
+
+
+def test_an_interrupted_training_ends(data, tmp_path):
+    process = start_training(data, tmp_path / "run")
+    os.killpg(process.pid, signal.SIGINT)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGINT and "going on" not in error
+    assert not (tmp_path / "run/.stamps/train").exists()
+
+
+def test_what_a_killed_script_left_running_keeps_the_run(data, tmp_path):
+    out = tmp_path / "run"
+    process = start_training(data, out)
+    try:
+        os.killpg(process.pid, signal.SIGSTOP)  # so that it is still there
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        kept = (out / "settings").read_text()
+        options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--", *SMALL, "--max-tokens", 600]
+        one_line(run("scripts/train.sh", *options, fails=True), f"another training runs in {out}: wait for it, or end")
+        assert (out / "settings").read_text() == kept and not list(tmp_path.glob("run.old*"))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_pattern_is_no_architecture(data, tmp_path):
+    options = ["--data", data, "--arch", "roformer_t*", "--out", tmp_path / "run"]
+    one_line(run("scripts/train.sh", *options, fails=True), "--arch must be one architecture, not 'roformer_t*'")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
+    out = tmp_path / "run"
+    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 5, "--max-update", 1000]
+    ended = run("scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 600, "--max-epoch", 1).stderr
+    updates = int(re.search(r"ended after (\d+) of 1000 updates, as its flags say", ended)[1])
+    assert 0 < updates < 100 and (out / f"checkpoints/checkpoint_1_{updates}.pt").exists()
+    late = [*options[:4], "--out", tmp_path / "late", "--save-every", 1000, "--", *SMALL, "--max-tokens", 600]
+    one_line(run("scripts/train.sh", *late, "--max-epoch", 1, fails=True), "ended before its first checkpoint")

@@ -1,0 +1,123 @@
+"""The model as fairseq users see it: stock equivalence, flags, options that are refused, command line."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import fairseq_rope
+from fairseq_rope.__main__ import VOCABULARY, count_parameters
+from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES
+from fairseq_rope.layers import FAST_PATH_COPIES
+from fairseq_rope.positions import POSITIONS, PositionEncoding
+
+from .helpers import FP32, build, build_with, decoder_input, pad, sentences, stack
+
+
+def without_stock_extras(state):
+    """A stock state dict without what fairseq 0.12.2 keeps besides the parameters."""
+    return {
+        name: value
+        for name, value in state.items()
+        if not name.endswith("_float_tensor") and name.split(".")[-1] not in FAST_PATH_COPIES
+    }
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_sinusoidal_equals_fairseqs_own_transformer_with_the_same_weights(share):
+    stock = build("fairseq_transformer_tiny", share_all_embeddings=share)
+    ours = build("transformer_sinusoidal_tiny", seed=1, share_all_embeddings=share)
+    ours.load_state_dict(without_stock_extras(stock.state_dict()))
+    source, target = pad(sentences(3, 8), left=3), pad(decoder_input(sentences(3, 7, seed=2)), right=2)
+    with torch.no_grad():
+        actual, expected = ours(source, None, target)[0], stock(source, None, target)[0]
+    torch.testing.assert_close(actual[:, :7], expected[:, :7], **FP32)
+
+
+def test_a_state_dict_with_the_fast_paths_copies_loads():
+    model = build_with("rope")
+    state = model.state_dict()
+    for name in FAST_PATH_COPIES:
+        state[f"encoder.layers.0.{name}"] = torch.zeros(1)
+    build_with("rope", seed=1).load_state_dict(state)
+
+
+def test_each_side_has_its_own_encoding():
+    model = build_with("rope", decoder_position="learned")
+    assert isinstance(model.encoder.position, POSITIONS["rope"])
+    assert isinstance(model.decoder.position, POSITIONS["learned"])
+
+
+def test_every_family_is_registered_at_every_size():
+    assert set(ARCHITECTURES) == {f"{family}_{size}" for family in FAMILIES for size in SIZES}
+
+
+def test_two_architectures_of_one_size_differ_in_the_position_term_alone():
+    states = {name: build(name).state_dict() for name in ARCHITECTURES if name.endswith("_tiny")}
+    common = states["transformer_none_tiny"].keys()
+    for state in states.values():
+        assert {name for name in state if ".position." not in name} == set(common)
+
+
+def test_an_encoding_for_decoders_is_refused_in_an_encoder():
+    class Causal(PositionEncoding):
+        causal_only = True
+
+    Causal(stack(causal=True), None)
+    with pytest.raises(ValueError, match="Causal is defined for keys before the query only: choose it for the decoder"):
+        Causal(stack(causal=False), None)
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        (dict(encoder_learned_pos=True), "--encoder-learned-pos is not supported here: choose `learned`"),
+        (dict(cross_self_attention=True), "--cross-self-attention is not supported here"),
+        (dict(decoder_xformers_att_config="{}"), "--decoder-xformers-att-config is not supported here"),
+        (
+            dict(encoder_position="none", decoder_position="none", rope_base=3.0),
+            "--rope-base belongs to the encoding rope",
+        ),
+        (dict(encoder_position="rotten"), "--encoder-position must be one of .*, not 'rotten'"),
+        (dict(encoder_attention_heads=5), "--encoder-embed-dim 32 must be divisible by --encoder-attention-heads 5"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        build("roformer_tiny", **options)
+
+
+def test_the_module_prints_the_user_dir_and_the_parameter_counts():
+    out = subprocess.run([sys.executable, "-m", "fairseq_rope"], capture_output=True, text=True, check=True).stdout
+    assert f"--user-dir {Path(fairseq_rope.__file__).parent}" in out
+    counts = dict(
+        line.split()[:: len(line.split()) - 1] for line in out.splitlines() if "encoding " in line and "_" in line
+    )
+    # Vaswani et al. 2017 state 65M for the base model; 37k x 512 + 44.1M in the layers
+    assert counts["roformer_base"] == "63,082,496"
+    assert counts["transformer_learned_base"] == f"{63_082_496 + 2 * 1024 * 512:,}"
+
+
+def test_the_readme_states_what_each_encoding_adds():
+    rows = [line.split("|")[1:-1] for line in (Path(__file__).parent.parent / "README.md").read_text().splitlines()]
+    table = {cells[0].strip(" `"): [c.strip() for c in cells[1:]] for cells in rows if len(cells) == 6}
+    plain = count_parameters("transformer_none_base", VOCABULARY)
+    for family, name in FAMILIES.items():
+        added, invariant = table[name][:2]
+        assert added == f"{count_parameters(f'{family}_base', VOCABULARY) - plain:,}", name
+        assert invariant == ("yes" if POSITIONS[name].shift_invariant else "no"), name
+
+
+def test_every_flag_is_listed_with_its_default():
+    command = [sys.executable, "-m", "fairseq_rope", "--options"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = " ".join(listed.split())
+    for name, encoding in POSITIONS.items():
+        assert f"\n{name}: " in f"\n{listed}"
+        for field in dataclasses.fields(encoding.Options):
+            assert f"--{encoding.prefix}-{field.name}".replace("_", "-") in listed
+            assert field.metadata["help"] in words
+            assert isinstance(field.default, bool) or f"{field.metadata['help']} (default: {field.default})" in words

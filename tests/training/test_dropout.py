@@ -1,0 +1,65 @@
+"""Dropout on a CPU: as likely, as large and as repeatable as PyTorch's."""
+
+import pytest
+import torch
+from fairseq.modules.fairseq_dropout import FairseqDropout
+
+from fairseq_rope.training.dropout import CpuDropout
+
+from ..helpers import build_with
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_each_number_is_dropped_with_the_probability_and_the_rest_is_scaled(p):
+    torch.manual_seed(1)
+    count = 1_000_003  # not a multiple of the four masks of a random integer
+    out = CpuDropout(p).train()(torch.ones(count))
+    dropped = (out == 0).float().mean().item()
+    assert dropped == pytest.approx(p, abs=4 * (p * (1 - p) / count) ** 0.5)
+    assert out[out != 0].unique().item() == pytest.approx(1 / (1 - p), rel=1e-3)
+    # each of the four numbers of a random integer alike
+    parts = torch.stack([(out[part : count - 3 : 4] == 0).float().mean() for part in range(4)])
+    assert torch.allclose(parts, torch.tensor(p), atol=5 * (p * (1 - p) / count * 4) ** 0.5)
+
+
+def test_the_scale_makes_up_for_the_rounded_probability_exactly():
+    x = torch.ones(8, dtype=torch.double)
+    out = CpuDropout(0.1).train()(x)
+    assert out.max().item() in (0, 65536 / (65536 - 6554))
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16, torch.half])
+def test_the_gradient_passes_where_the_number_did(dtype):
+    torch.manual_seed(1)
+    x = torch.randn(7, 3, 5, dtype=dtype).transpose(0, 2).requires_grad_()
+    out = CpuDropout(0.3).train()(x)
+    out.backward(torch.ones_like(out))
+    assert out.dtype == dtype and torch.equal(x.grad == 0, out == 0)
+    kept = out != 0
+    assert torch.allclose((out / x)[kept].float(), x.grad[kept].float(), rtol=1e-2)
+
+
+def test_the_same_seed_drops_the_same_numbers():
+    masks = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        masks.append(CpuDropout(0.3).train()(torch.ones(100)))
+    assert torch.equal(masks[0], masks[1]) and not torch.equal(masks[0], masks[2])
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-7, 1.0])
+def test_nothing_and_everything_are_dropped_exactly(p):
+    out = CpuDropout(p).train()(torch.ones(1000))
+    assert out.sum().item() == pytest.approx(0 if p == 1 else 1000, abs=1)
+
+
+def test_nothing_is_dropped_in_evaluation_unless_it_is_retained():
+    dropout, x = CpuDropout(0.5, module_name="x").eval(), torch.ones(100)
+    assert dropout(x) is x
+    dropout.make_generation_fast_("x", retain_dropout=True)
+    assert (dropout(x) == 0).any()
+
+
+def test_a_model_has_no_other_dropout():
+    dropouts = [m for m in build_with("rope").modules() if isinstance(m, FairseqDropout)]
+    assert dropouts and all(isinstance(m, CpuDropout) for m in dropouts)
