@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# What every script begins with: the project's folder, its virtual environment, and where Python finds its modules.
+# Environment: VENV    folder of the virtual environment (default: .venv in the project); used when it exists
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+SCRIPT=$(basename "$0")
+VENV=${VENV:-$ROOT/.venv}
+[[ $VENV == /* ]] || VENV=$PWD/$VENV
+export ROOT SCRIPT VENV
+export PYTHONPATH=$ROOT:$ROOT/scripts${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
+export PYTHONSAFEPATH=1 # a module in the current folder is nobody's
+
+say() { printf '[%s] %s\n' "${SCRIPT%.sh}" "$*" >&2; }
+die() { printf '%s: error: %s\n' "$SCRIPT" "$*" >&2; exit 1; }
+
+# The comment at the head of the calling script is its help.
+show_help() { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$0"; exit 0; }
+
+# The tools of the environment; an installed one comes first.
+use_environment() {
+  [[ ! -x $VENV/bin/python ]] || export PATH=$VENV/bin:$PATH
+  local tool
+  for tool in python fairseq-train; do
+    command -v "$tool" >/dev/null 2>&1 || die "$tool not found: run scripts/install.sh, or activate an environment with the project installed"
+  done
+}

@@ -1,0 +1,114 @@
+"""What the commands behind the scripts share: their parser, their messages, and how they end."""
+
+import argparse
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any, Callable, List, NoReturn, Optional, Sequence, Tuple
+
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+class Failure(RuntimeError):
+    """Something that the user can mend; the message is one line and names the remedy."""
+
+
+class Signalled(BaseException):
+    """A signal that ends the command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+        self.name = signal.Signals(number).name[len("SIG") :]
+
+
+def script_name() -> str:
+    """The script that the user called; ``scripts/environment.sh`` sets it."""
+    return os.environ.get("SCRIPT", "pipeline")
+
+
+def say(message: str) -> None:
+    """Tells the user what happens, on stderr."""
+    print(f"[{script_name().removesuffix('.sh')}] {message}", file=sys.stderr, flush=True)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help is the module's docstring, and whose errors are one line."""
+
+    def __init__(self, doc: Optional[str], **kwargs: Any) -> None:
+        style = argparse.RawDescriptionHelpFormatter
+        kwargs.setdefault("prog", f"scripts/{script_name()}")
+        super().__init__(description=doc, formatter_class=style, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        name = self.prog.rsplit("/", 1)[-1]
+        line = " ".join(message.split())
+        self.exit(2, f"{name}: error: {line} (see {name} --help)\n")
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """For ``type=``: a whole number that is not below ``least``."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number, at least {least}, not '{text}'")
+        return int(text)
+
+    return parse
+
+
+def split_at_dashes(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """What stands before and behind the first ``--``; the second is empty without it."""
+    place = words.index("--") if "--" in words else len(words)
+    return list(words[:place]), list(words[place + 1 :])
+
+
+def fill(template: Sequence[str], **values: Any) -> List[str]:
+    """A command of a script with values for its ``{placeholders}``; empty words are left out.
+
+    Args:
+        template: words that stand in a script of ours. What a user typed goes among ``values`` or behind them.
+    """
+    words = [word.format_map(values) for word in template]
+    return [word for word in words if word]
+
+
+def words_of(texts: Sequence[str]) -> List[str]:
+    """The words of a list option, whether it was given as one text or as several: ``"A B"``, ``A B``, or lines."""
+    return " ".join(texts).split()
+
+
+def run(main: Callable[[List[str]], None]) -> NoReturn:
+    """Calls ``main`` with the command line and ends the process as a user expects.
+
+    A :class:`Failure` or an error of the file system is one line on stderr and status 1. A signal ends the process by
+    that signal, after clean-up. A closed pipe ends it in silence.
+    """
+
+    def end(number: int, _: Optional[FrameType]) -> None:
+        raise Signalled(number)
+
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, end)
+    try:
+        main(sys.argv[1:])
+        sys.stdout.flush()
+    except Signalled as ended:
+        _end_by(ended.number)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _end_by(signal.SIGPIPE)
+    except Failure as error:
+        sys.exit(f"{script_name()}: error: {error}")
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        sys.exit(f"{script_name()}: error: {place}{error.strerror or error}")
+    sys.exit(0)
+
+
+def _end_by(number: int) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    raise AssertionError("a process that sends itself a deadly signal ends")

@@ -1,0 +1,84 @@
+"""Files as every part of the pipeline reads and writes them: whole or not at all."""
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Iterator, List
+
+from .command import Failure
+
+BLOCK = 1 << 20
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, as ``sha256sum`` prints it."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A binary file that becomes ``path`` when the block ends, and vanishes when it fails.
+
+    It has a name of its own beside its target, so that two processes do not write into one file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, 0o666 & ~_umask())
+            yield file
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces ``path`` by ``text`` in UTF-8."""
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replaces ``path`` by ``value`` as indented JSON."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+        Failure: it is missing or damaged; the message names ``remedy``.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Failure(f"{path} not found: {remedy}") from None
+    except ValueError:
+        raise Failure(f"{path} is damaged: {remedy}") from None
+
+
+def read_lines(path: Path) -> List[str]:
+    """The lines of a UTF-8 file: only a newline ends one, of Unix or of Windows.
+
+    Raises:
+        Failure: the file is not UTF-8.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path}: not UTF-8 (byte {error.start}): convert it with iconv") from None
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]

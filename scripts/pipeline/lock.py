@@ -1,0 +1,67 @@
+"""One command at a time in a folder."""
+
+import fcntl
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Optional
+
+from .command import Failure, script_name
+
+NAME = ".lock"
+WAIT = 10.0
+"""Seconds to wait for another command before giving up: a moment, not a training."""
+
+
+@contextmanager
+def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
+    """Holds the lock of ``folder``, which is made if it is missing; yields the lock's file descriptor.
+
+    A child process that gets the descriptor (``pass_fds``) holds the lock, too: what a killed command left running
+    keeps others out. Where the file system knows no locks, nobody is kept out.
+
+    Raises:
+        Failure: another command holds the lock for longer than ``wait`` seconds.
+    """
+    deadline = time.monotonic() + wait
+    while (descriptor := _try(folder)) is None:
+        if time.monotonic() > deadline:
+            holder = _holder(folder)
+            raise Failure(f"another command works in {folder} ({holder}): wait for it, or end it")
+        time.sleep(0.1)
+    try:
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"{script_name()}, process {os.getpid()}".encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _try(folder: Path) -> Optional[int]:
+    """The descriptor of the lock, or None if somebody else has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / NAME
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:  # a file system without locks
+        return descriptor
+    try:
+        here = os.stat(path).st_ino == os.fstat(descriptor).st_ino
+    except FileNotFoundError:
+        here = False
+    if not here:  # the folder was moved away in between
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _holder(folder: Path) -> str:
+    try:
+        return (folder / NAME).read_text() or "unknown"
+    except OSError:
+        return "unknown"

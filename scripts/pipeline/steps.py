@@ -1,0 +1,70 @@
+"""Steps that are done once: each leaves a stamp with the settings that it was done with."""
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Optional
+
+from .command import Failure, say
+from .files import read_json, write_json
+
+STAMPS = ".stamps"
+
+
+class Steps:
+    """The steps of one folder, in their order.
+
+    A step is skipped when its stamp holds the same settings, those of all steps before it included, and its output is
+    there. It is done again when a setting has changed or the output is gone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = ""
+
+    def setting(self, line: str) -> None:
+        """Adds a line to what the steps from here on depend on."""
+        self.settings += f"{line}\n"
+
+    def step(self, name: str, output: str, work: Callable[[], Optional[Dict[str, Any]]]) -> None:
+        """Calls ``work``, which makes ``output`` in the folder, unless that was done before with the same settings.
+
+        Args:
+            work: may return numbers to be kept in the stamp.
+        """
+        self.setting(f"step {name}")
+        stamp = read_stamp(self.folder, name)
+        if stamp.get("settings") == self.settings and (self.folder / output).exists():
+            say(f"{name}: done before with the same settings")
+            return
+        stamp_path(self.folder, name).unlink(missing_ok=True)
+        say(name)
+        start = time.monotonic()
+        numbers = work() or {}
+        say(f"{name}: {time.monotonic() - start:.0f} s")
+        write_json(stamp_path(self.folder, name), {"settings": self.settings, **numbers})
+
+
+def stamp_path(folder: Path, name: str) -> Path:
+    return folder / STAMPS / f"{name}.json"
+
+
+def read_stamp(folder: Path, name: str) -> Dict[str, Any]:
+    """The stamp of a step; empty if it was not done, or its stamp is damaged."""
+    try:
+        stamp = read_json(stamp_path(folder, name), "")
+    except Failure:
+        return {}
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def fingerprint(folder: Path, name: str, remedy: str) -> str:
+    """What tells the output of a step from that of other settings.
+
+    Raises:
+        Failure: the step was not done.
+    """
+    settings = read_stamp(folder, name).get("settings")
+    if not isinstance(settings, str):
+        raise Failure(f"{folder} {remedy}")
+    return hashlib.sha256(settings.encode()).hexdigest()
