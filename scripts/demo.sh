@@ -6,8 +6,8 @@
 #
 # Example: scripts/demo.sh --archs "roformer_tiny transformer_none_tiny"
 set -euo pipefail
-# shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 [[ ${1:-} != --help && ${1:-} != -h ]] || show_help
 say "step 1 of 2: installation, up to 5 minutes the first time"

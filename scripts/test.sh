@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# All checks of the project: installs it, then ruff, mypy, shellcheck (where installed) and pytest on all cores. About 20
-# minutes on two cores, 5 more the first time.
+# All checks of the project: installs it, then ruff, mypy, import-linter, shellcheck (where installed) and pytest on all
+# cores. About 10 minutes on two cores, 5 more the first time.
 #
 # Usage: scripts/test.sh [pytest options]
 #
 # Example: scripts/test.sh -m "not slow" -k rope
 set -euo pipefail
-# shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 [[ ${1:-} != --help && ${1:-} != -h ]] || show_help
-say "installation, up to 5 minutes the first time"
 "$ROOT/scripts/install.sh"
-use_environment ruff mypy pytest
+use_environment
 cd "$ROOT"
-say "ruff, mypy, shellcheck"
+say "ruff, mypy, import-linter, shellcheck"
 ruff check .
 ruff format --check .
 mypy
+lint-imports
 if command -v shellcheck >/dev/null 2>&1; then
-  shellcheck -x scripts/*.sh scripts/recipes/*.sh .ci/run
+  shellcheck -x scripts/*.sh .ci/run
 else
   say "shellcheck is not installed: the scripts are not checked (apt-get install shellcheck)"
 fi
-say "pytest, about 20 minutes on two cores"
+say "pytest"
 exec python -m pytest -n auto --maxprocesses 8 --dist worksteal "$@"

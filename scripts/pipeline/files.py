@@ -26,13 +26,14 @@ def sha256(path: Path) -> str:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that becomes ``path`` when the block ends, and vanishes when it fails.
 
-    It has a name of its own beside its target, so that two processes do not write into one file.
+    It has a name of its own beside its target (``file.name``), so that two processes do not write into one file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    os.fchmod(handle, 0o666 & ~_umask())
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, 0o666 & ~_umask())
+        with open(name, "wb") as file:
             yield file
         os.replace(name, path)
     except BaseException:

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, Optional
 
-from .command import Failure, script_name
+from .command import Failure, say, script_name
 
 NAME = ".lock"
 WAIT = 10.0
 """Seconds to wait for another command before giving up: a moment, not a training."""
+
+AS_LONG_AS_IT_TAKES = float("inf")
 
 
 @contextmanager
@@ -25,7 +27,11 @@ def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
         Failure: another command holds the lock for longer than ``wait`` seconds.
     """
     deadline = time.monotonic() + wait
+    waiting = False
     while (descriptor := _try(folder)) is None:
+        if wait > WAIT and not waiting:
+            say(f"waiting for another command that works in {folder} ({_holder(folder)})")
+            waiting = True
         if time.monotonic() > deadline:
             holder = _holder(folder)
             raise Failure(f"another command works in {folder} ({holder}): wait for it, or end it")
@@ -35,6 +41,8 @@ def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
         os.pwrite(descriptor, f"{script_name()}, process {os.getpid()}".encode(), 0)
         yield descriptor
     finally:
+        if _is_here(folder, descriptor):  # and not that of a folder that was moved away
+            (folder / NAME).unlink()
         os.close(descriptor)
 
 
@@ -50,14 +58,17 @@ def _try(folder: Path) -> Optional[int]:
         return None
     except OSError:  # a file system without locks
         return descriptor
-    try:
-        here = os.stat(path).st_ino == os.fstat(descriptor).st_ino
-    except FileNotFoundError:
-        here = False
-    if not here:  # the folder was moved away in between
+    if not _is_here(folder, descriptor):  # released, or moved away with its folder, in between
         os.close(descriptor)
         return None
     return descriptor
+
+
+def _is_here(folder: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(folder / NAME), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _holder(folder: Path) -> str:

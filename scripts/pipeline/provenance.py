@@ -1,8 +1,5 @@
-"""Records what a run was made with: command, commit, versions, machine. Imports nothing of this package."""
+"""What a run is made with: commit, versions, machine."""
 
-import argparse
-import hashlib
-import json
 import os
 import platform
 import re
@@ -10,7 +7,7 @@ import subprocess
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Any, Dict, Optional
 
 PACKAGES = ("fairseq", "fairseq-fixed", "torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
 
@@ -35,15 +32,6 @@ def commit(root: Path) -> Optional[str]:
         return None
 
 
-def sha256(path: Path) -> str:
-    """Hash of a file, as ``sha256sum`` prints it."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def machine() -> str:
     """Processors and NVIDIA GPUs, in words."""
     parts = [f"{platform.machine()}, {os.cpu_count()} cores"]
@@ -61,22 +49,6 @@ def machine() -> str:
     return ", ".join(parts)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--root", type=Path, required=True, help="folder of the project")
-    parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
-    parser.add_argument("entries", nargs="*", metavar="KEY=VALUE", help="further entries")
-    args = parser.parse_args()
-    info = {
-        **dict(entry.split("=", 1) for entry in args.entries),
-        "commit": commit(args.root),
-        "versions": versions(),
-        "machine": machine(),
-    }
-    temporary = args.out.with_suffix(".tmp")
-    temporary.write_text(json.dumps(info, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, args.out)
-
-
-if __name__ == "__main__":
-    main()
+def provenance(root: Path) -> Dict[str, Any]:
+    """Commit, versions and machine, for the record of a run."""
+    return {"commit": commit(root), "versions": versions(), "machine": machine()}

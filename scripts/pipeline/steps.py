@@ -26,15 +26,20 @@ class Steps:
         """Adds a line to what the steps from here on depend on."""
         self.settings += f"{line}\n"
 
+    def is_done(self, name: str, output: str) -> bool:
+        """Whether the next step was done before with the same settings, and its output is there."""
+        settings = f"{self.settings}step {name}\n"
+        return read_stamp(self.folder, name).get("settings") == settings and (self.folder / output).exists()
+
     def step(self, name: str, output: str, work: Callable[[], Optional[Dict[str, Any]]]) -> None:
         """Calls ``work``, which makes ``output`` in the folder, unless that was done before with the same settings.
 
         Args:
             work: may return numbers to be kept in the stamp.
         """
+        done = self.is_done(name, output)
         self.setting(f"step {name}")
-        stamp = read_stamp(self.folder, name)
-        if stamp.get("settings") == self.settings and (self.folder / output).exists():
+        if done:
             say(f"{name}: done before with the same settings")
             return
         stamp_path(self.folder, name).unlink(missing_ok=True)

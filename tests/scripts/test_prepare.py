@@ -150,7 +150,7 @@ def test_text_is_split_for_translation_as_for_training(odd_corpus, tmp_path):
     assert [translator.split(line) for line in normalized] == expected
 
 
-@pytest.mark.parametrize("moment", ["tok/train.de.shards", "bpecodes.tmp", "bpe/train.en.shards", "bin.shards"])
+@pytest.mark.parametrize("moment", ["tok/train.de.shards", ".bpecodes.*.tmp", "bpe/train.en.shards", "bin.shards"])
 def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, tmp_path, moment):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     prepare_odd(odd_corpus, whole)
@@ -158,7 +158,7 @@ def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, tmp_path
     options = ["--merges", 100, "--ratio", 3, "--workers", 2, "--out", killed]
     command = [str(word) for word in ["scripts/prepare.sh", *parts, *options]]
     process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True)
-    while not (killed / moment).exists() and process.poll() is None:
+    while not list(killed.glob(moment)) and process.poll() is None:
         time.sleep(0.005)
     assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
@@ -186,4 +186,4 @@ def test_no_room_is_said_before_anything_is_written(corpus, tmp_path):
         file.truncate(1 << 43)  # sparse: 8 TiB on no disk, and 56 are needed
     failed = prepare(huge, tmp_path / "out", fails=True)
     one_line(failed, "MiB free, and about", "make room or choose another --out")
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()

@@ -1,20 +1,14 @@
 """Binarises a parallel corpus with a joined dictionary as ``fairseq-preprocess`` does, in shards on several processors.
 
-::
-
-    binarize.py FOLDER --source en --target de --out BIN --subsets train=train.clean valid=valid test=test
-
-reads ``FOLDER/NAME.LANG`` for each SUBSET=NAME and makes the files of ``fairseq-preprocess --joined-dictionary``, byte
-by byte, with fairseq's own dictionary and builder. That command shows no progress, keeps nothing when it is killed, and
-waits for its other processes before it does its own share; here finished shards stay in ``BIN.shards``. The dictionary
-is that of the subset ``train``. Prints the sentences, tokens and unknown tokens of each file as JSON.
+The files are those of ``fairseq-preprocess --joined-dictionary``, byte by byte, by fairseq's own dictionary and
+builder. That command shows no progress, keeps nothing when it is killed, and waits for its other processes before it
+does its own share; here finished shards stay in ``BIN.shards``. The dictionary is that of the subset ``train``.
 """
 
-import argparse
 import json
 import os
 import shutil
-import sys
+import signal
 import threading
 import time
 from collections import Counter
@@ -26,6 +20,8 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
 
+from ..command import SIGNALS
+from ..files import write_text
 from .shards import Shard, even_shards, find_shards, keep_if_the_same, key_of, run_jobs
 
 IMPLEMENTATION = "mmap"
@@ -70,9 +66,7 @@ def binarize_shard(path: Path, shard: Shard, part: Path, dictionary_path: Path) 
 def _finish(done: Done) -> None:
     """Writes the counts of a shard: PART, which says that it is finished."""
     path, content = done
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, json.dumps(content, ensure_ascii=False))
 
 
 def build_dictionary(counts: List[Path]) -> Dictionary:
@@ -146,7 +140,9 @@ def binarize(
 
 
 def _end_with_the_parent() -> None:
-    """A process of the pool would wait for ever for one that was killed."""
+    """A process of the pool would wait for ever for one that was killed, and leaves signals to it."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     parent = os.getppid()
 
     def watch() -> None:
@@ -161,25 +157,3 @@ def _even(path: Path, workers: int, lines: int) -> List[Shard]:
     with path.open("rb") as file:
         total = sum(1 for _ in file)
     return find_shards(path, even_shards(total, workers, lines))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path, help="has NAME.LANG")
-    parser.add_argument("--source", required=True, help="source language")
-    parser.add_argument("--target", required=True, help="target language")
-    parser.add_argument("--subsets", nargs="+", required=True, metavar="SUBSET=NAME", help="train=NAME is needed")
-    parser.add_argument("--out", type=Path, required=True, help="the folder to make")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="(default: one for each processor)")
-    parser.add_argument("--lines", type=int, default=200000, help="of a shard at most (default: 200000)")
-    args = parser.parse_args()
-    subsets = dict(entry.split("=", 1) for entry in args.subsets)
-    try:
-        counts = binarize(args.folder, (args.source, args.target), subsets, args.out, args.workers, args.lines)
-    except OSError as error:
-        sys.exit(f"error: {error}")
-    print(json.dumps(counts))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,25 +1,21 @@
 """Learns joint BPE as ``subword-nmt learn-joint-bpe-and-vocab`` does, on several processors.
 
-::
-
-    bpe.py --input train.en train.de --merges 37000 --out bpecodes --workers 2 [--vocabularies vocab.en vocab.de]
-
 The codes are those of subword-nmt's own command, byte by byte. Words are counted in parallel; learning from the counts
 is the work of one process, in which the search for the most frequent pair, most of the time, is made faster. For the
 vocabularies of the two sides the command applies the codes to the whole text; here they are applied to each word once,
-and only when asked for. Imports nothing of this package.
+and only when asked for.
 """
 
-import argparse
-import json
-import os
-import sys
+import io
 from collections import Counter
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Optional, Sequence
 
 import subword_nmt.learn_bpe as library
 from subword_nmt.apply_bpe import BPE
+
+from ..command import Failure
+from ..files import replacing, write_text
 
 
 def count_words(path: Path, workers: int) -> "Counter[str]":
@@ -39,7 +35,7 @@ def learn(
             ``subword-nmt apply-bpe --vocabulary`` reads them; or none.
 
     Raises:
-        ValueError: there are no words.
+        Failure: there are no words.
     """
     words: Counter[str] = Counter()
     sizes, sides = {}, []
@@ -50,14 +46,15 @@ def learn(
         if vocabularies:
             sides.append(counts)
     if not words:
-        raise ValueError(f"no words in {', '.join(map(str, paths))}: nothing to learn BPE from")
-    temporary = out.with_name(f"{out.name}.tmp")
-    with temporary.open("w", encoding="utf-8", newline="\n") as codes:
+        raise Failure(f"no words in {', '.join(map(str, paths))}: nothing to learn BPE from")
+    with replacing(out) as file:
+        codes = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
         library.learn_bpe([f"{word} {count}" for word, count in words.items()], codes, merges, is_dict=True)
-    learned = sum(1 for _ in temporary.open(encoding="utf-8", newline="\n")) - 1  # without the version
-    for counts, path in zip(sides, vocabularies):
-        write_vocabulary(counts, temporary, path)
-    os.replace(temporary, out)
+        codes.detach()
+        written = Path(file.name)
+        learned = sum(1 for _ in written.open(encoding="utf-8", newline="\n")) - 1  # without the version
+        for counts, path in zip(sides, vocabularies):
+            write_vocabulary(counts, written, path)
     return {"words": sizes, "types": len(words), "merges": learned}
 
 
@@ -81,25 +78,4 @@ def write_vocabulary(words: "Counter[str]", codes: Path, out: Path) -> None:
     for word, count in words.items():
         for subword in bpe.segment_tokens([word]):
             subwords[subword] += count
-    temporary = out.with_name(f"{out.name}.tmp")
-    rows = [f"{subword} {count}\n" for subword, count in subwords.most_common()]
-    temporary.write_text("".join(rows), encoding="utf-8")
-    os.replace(temporary, out)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--input", type=Path, nargs="+", required=True, help="tokenised text")
-    parser.add_argument("--merges", type=int, required=True)
-    parser.add_argument("--out", type=Path, required=True, help="the codes")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="(default: one for each processor)")
-    parser.add_argument("--vocabularies", type=Path, nargs="+", default=[], help="a file for each input")
-    args = parser.parse_args()
-    try:
-        print(json.dumps(learn(args.input, args.merges, args.out, args.workers, args.vocabularies)))
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-
-
-if __name__ == "__main__":
-    main()
+    write_text(out, "".join(f"{subword} {count}\n" for subword, count in subwords.most_common()))

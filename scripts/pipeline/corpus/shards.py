@@ -1,32 +1,29 @@
 """A line-by-line command over a large file, in shards on several processors. It needs no fairseq.
 
-::
-
-    shards.py INPUT OUTPUT --workers 2 --lines 200000 --label tokenize -- COMMAND ...
-
-OUTPUT becomes what ``COMMAND < INPUT > OUTPUT`` would make, byte by byte, for any command that writes one line for each
+The output is what ``COMMAND < INPUT > OUTPUT`` would make, byte by byte, for any command that writes one line for each
 line it reads, whatever the lines around it. Finished shards stay in ``OUTPUT.shards`` when this is killed, and the next
-call with the same command and input goes on from there; a finished OUTPUT of the same is left alone.
+call with the same command and input goes on from there; a finished output of the same is left alone.
 """
 
-import argparse
 import hashlib
-import os
 import shutil
 import subprocess
-import sys
+import tempfile
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Set, Tuple
 
+from ..command import Failure
+from ..files import replacing, sha256, write_text
 from ..progress import Progress
 
 BLOCK = 1 << 20
+Processes = Set["subprocess.Popen[bytes]"]
 
 
-class ShardError(RuntimeError):
+class ShardError(Failure):
     """The command failed, or did not keep the lines; the message is one line."""
 
 
@@ -60,16 +57,35 @@ def even_shards(total: int, workers: int, lines: int) -> int:
     return max(1, -(-total // (workers * rounds)))
 
 
-def run_shard(command: Sequence[str], source: Path, shard: Shard, target: Path) -> None:
+def run_shard(command: Sequence[str], source: Path, shard: Shard, target: Path, running: Processes) -> None:
     """Passes one range of ``source`` through ``command`` into ``target``, which appears when it is complete.
+
+    Args:
+        running: holds the command's process while it runs.
 
     Raises:
         ShardError: the command fails, or writes another number of lines than it read.
     """
-    temporary, log = target.with_suffix(".tmp"), target.with_suffix(".log")
-    with temporary.open("wb") as output, log.open("wb") as errors, source.open("rb") as lines:
-        process = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=output, stderr=errors)
-        assert process.stdin is not None
+    with replacing(target) as output, tempfile.TemporaryFile() as errors:
+        with subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=output, stderr=errors) as process:
+            running.add(process)
+            try:
+                _feed(process, source, shard)
+            finally:
+                running.discard(process)
+        if process.returncode:
+            errors.seek(0)
+            reason = errors.read().decode("utf-8", errors="replace").strip().splitlines() or ["no reason given"]
+            raise ShardError(f"{command[0]} failed with status {process.returncode}: {reason[-1][:300]}")
+        written = count_lines(Path(output.name))
+        if written != shard.lines:
+            raise ShardError(f"{command[0]} made {written} lines of {shard.lines}: it must keep them apart, one by one")
+
+
+def _feed(process: "subprocess.Popen[bytes]", source: Path, shard: Shard) -> None:
+    """Hands a range of ``source`` to the command and waits for its end."""
+    assert process.stdin is not None
+    with source.open("rb") as lines:
         lines.seek(shard.start)
         try:
             for position in range(shard.start, shard.stop, BLOCK):
@@ -77,15 +93,7 @@ def run_shard(command: Sequence[str], source: Path, shard: Shard, target: Path) 
             process.stdin.close()
         except BrokenPipeError:  # the command ended before its input did: its exit status says why
             pass
-        status = process.wait()
-    if status:
-        reason = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no reason given"]
-        raise ShardError(f"{command[0]} failed with status {status}: {reason[-1][:300]}")
-    written = count_lines(temporary)
-    if written != shard.lines:
-        raise ShardError(f"{command[0]} made {written} lines of {shard.lines}: it must keep them apart, one by one")
-    log.unlink()
-    os.replace(temporary, target)
+    process.wait()
 
 
 def count_lines(path: Path) -> int:
@@ -124,16 +132,20 @@ def map_lines(
         return total
     keep_if_the_same(folder, key)
     parts = [folder / f"{number:06d}.done" for number in range(len(shards))]
-    missing = [(s.lines, (command, source, s, part)) for s, part in zip(shards, parts) if not part.exists()]
+    running: Processes = set()
+    missing = [(s.lines, (command, source, s, part, running)) for s, part in zip(shards, parts) if not part.exists()]
     with ThreadPoolExecutor(workers) as pool:
-        run_jobs(pool, run_shard, missing, label, total)
-    temporary = target.with_name(f"{target.name}.tmp")
-    with temporary.open("wb") as output:
+        try:
+            run_jobs(pool, run_shard, missing, label, total)
+        except BaseException:  # also a signal: the pool would wait for what runs
+            for process in list(running):
+                process.kill()
+            raise
+    with replacing(target) as output:
         for part in parts:
             with part.open("rb") as file:
                 shutil.copyfileobj(file, output, BLOCK)
-    os.replace(temporary, target)
-    note.write_text(key)
+    write_text(note, key)
     shutil.rmtree(folder)
     return total
 
@@ -173,7 +185,7 @@ def run_jobs(
 def key_of(settings: Any, sources: Sequence[Path], depends: Sequence[Path] = ()) -> str:
     """What an output depends on: settings, files known by size and time, files known by content."""
     known = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
-    contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in depends]
+    contents = [sha256(path) for path in depends]
     return hashlib.sha256(repr((settings, known, contents)).encode()).hexdigest()
 
 
@@ -184,26 +196,3 @@ def keep_if_the_same(folder: Path, key: str) -> None:
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     note.write_text(key)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("input", type=Path)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="(default: one for each processor)")
-    parser.add_argument("--lines", type=int, default=200000, help="of a shard at most (default: 200000)")
-    parser.add_argument("--label", default="", help="of the progress bar")
-    parser.add_argument("--depends", type=Path, nargs="+", default=[], help="files that the command reads besides")
-    parser.add_argument("command", nargs="+", help="reads and writes lines, after --")
-    args = parser.parse_args()
-    try:
-        if args.workers < 1 or args.lines < 1:
-            raise ShardError("--workers and --lines must be at least 1")
-        label = args.label or args.output.name
-        map_lines(args.command, args.input, args.output, args.workers, args.lines, label, args.depends)
-    except (ShardError, OSError) as error:
-        sys.exit(f"error: {error}")
-
-
-if __name__ == "__main__":
-    main()

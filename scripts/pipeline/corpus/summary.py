@@ -1,17 +1,11 @@
-"""What ``scripts/prepare.sh`` made, in numbers: printed, and kept as ``prepare.json``. It needs no fairseq.
+"""What ``scripts/prepare.sh`` made, in numbers: printed, and kept as ``prepare.json``. It needs no fairseq."""
 
-::
-
-    prepare_info.py FOLDER [KEY=VALUE ...]
-"""
-
-import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any, Dict
 
-from ..provenance import sha256, versions
+from ..files import sha256
+from ..provenance import versions
 
 RULES = ("too_short", "too_long", "ratio")
 
@@ -54,19 +48,3 @@ def summary(info: Dict[str, Any]) -> str:
         tokens = ", ".join(f"{lang} {c['tokens']:,} ({c['unknown']:,} unknown)" for lang, c in sides.items())
         lines.append(f"BPE tokens of {name}: {tokens}")
     return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("entries", nargs="*", metavar="KEY=VALUE", help="further entries")
-    args = parser.parse_args()
-    info = {**dict(entry.split("=", 1) for entry in args.entries), **collect(args.folder)}
-    temporary = args.folder / "prepare.json.tmp"
-    temporary.write_text(json.dumps(info, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, args.folder / "prepare.json")
-    print(summary(info))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,23 +1,17 @@
 """Parallel text: checked copies, cleaning of training sets, sentences joined to longer ones. It needs no fairseq.
 
-::
-
-    corpus.py copy PREFIX OUT --source en --target de      PREFIX.en[.gz] -> OUT.en, PREFIX.de[.gz] -> OUT.de
-    corpus.py clean PREFIX OUT --source en --target de --min-length 1 --max-length 250 --ratio 1.5
-    corpus.py join PREFIX OUT --source en --target de --sentences 2
+A corpus is named by its path without the language: ``train`` stands for ``train.en`` and ``train.de`` (or ``.gz``).
 """
 
-import argparse
 import gzip
-import json
-import os
 import re
-import sys
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
 
+from ..command import Failure
+from ..files import replacing
 from ..progress import Progress
 
 SPACES = re.compile("[\t\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -29,7 +23,7 @@ MAX_BYTES = 100_000
 """Of a line: no sentence is longer, and what is behind would spend hours on one that is."""
 
 
-class CorpusError(ValueError):
+class CorpusError(Failure):
     """Input that cannot be used; the message names the file and the remedy."""
 
 
@@ -163,52 +157,15 @@ def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> Dict[
 
 def _write(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str, str]]) -> int:
     """Writes both sides beside their targets and renames them together; returns the number of pairs."""
-    targets = [f"{out}.{lang}" for lang in langs]
-    temporary = [f"{target}.tmp" for target in targets]
     count = 0
-    try:
-        with ExitStack() as stack:
-            files = [stack.enter_context(open(name, "w", encoding="utf-8", newline="\n")) for name in temporary]
-            progress = Progress(Path(out).name, None, "pairs")
-            for pair in sentence_pairs:
-                count += 1
-                if count % 10000 == 0:
-                    progress.to(count)
-                for file, line in zip(files, pair):
-                    file.write(line + "\n")
+    with ExitStack() as stack:
+        files = [stack.enter_context(replacing(Path(f"{out}.{lang}"))) for lang in langs]
+        progress = Progress(Path(out).name, None, "pairs")
+        for pair in sentence_pairs:
+            count += 1
+            if count % 10000 == 0:
+                progress.to(count)
+            for file, line in zip(files, pair):
+                file.write(f"{line}\n".encode())
         progress.close()
-        for name, target in zip(temporary, targets):
-            os.replace(name, target)
-    finally:
-        for name in temporary:
-            Path(name).unlink(missing_ok=True)
     return count
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("copy", "clean", "join"))
-    parser.add_argument("prefix", help="path of the input without its language suffix")
-    parser.add_argument("out", help="path of the output without its language suffix")
-    parser.add_argument("--source", required=True, help="source language, the suffix of one side")
-    parser.add_argument("--target", required=True, help="target language, the suffix of the other side")
-    parser.add_argument("--min-length", type=int, default=1, help="tokens (default: 1)")
-    parser.add_argument("--max-length", type=int, default=250, help="tokens (default: 250)")
-    parser.add_argument("--ratio", type=float, default=1.5, help="longer side / shorter side (default: 1.5)")
-    parser.add_argument("--sentences", type=int, default=2, help="joined to one (default: 2)")
-    args = parser.parse_args()
-    langs = (args.source, args.target)
-    try:
-        if args.what == "copy":
-            counts = copy(args.prefix, args.out, langs)
-        elif args.what == "join":
-            counts = join(args.prefix, args.out, langs, args.sentences)
-        else:
-            counts = clean(args.prefix, args.out, langs, args.min_length, args.max_length, args.ratio)
-    except CorpusError as error:
-        sys.exit(f"error: {error}")
-    print(json.dumps(counts))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,29 +1,15 @@
-"""WMT14 English-German from its public archives: downloaded, checked, and read without unpacking. It needs no fairseq.
+"""WMT14 English-German from its public archives: which they are, and the text made of them. It needs no fairseq."""
 
-::
-
-    wmt14.py download FOLDER [--mirror URL_OR_FOLDER]     the archives, with SHA256SUMS beside them
-    wmt14.py extract FOLDER OUT                           OUT/{train,newstest2013,newstest2014}.{en,de}
-    wmt14.py check FILE                                   whether it can be the papers' test set
-
-With ``--valid EN DE`` or ``--test EN DE`` these two files, plain lines or SGML, stand for those of an archive.
-"""
-
-import argparse
-import html
-import os
-import re
-import sys
-import tarfile
-import zlib
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Callable, Dict, Iterator, List, Optional, Tuple
 
+from ..files import replacing
 from ..progress import Progress
-from .download import ArchiveError, download, read_sums
-from .text import CorpusError, lines
+from .archive import read_file, read_member
+from .download import ArchiveError
 
 LANGS = ("en", "de")
 NAMES = {"train": "train", "valid": "newstest2013", "test": "newstest2014"}
@@ -91,66 +77,6 @@ def source_of(archive: Archive, mirror: Optional[str]) -> str:
     return f"{mirror.rstrip('/')}/{archive.name}"
 
 
-def read_member(path: Path, member: str) -> Iterator[str]:
-    """Lines of one member of a tar archive, which is not unpacked; segments, if it is in SGML.
-
-    Raises:
-        ArchiveError: there is no such member, a damaged archive, or text that is not UTF-8.
-    """
-    try:
-        with tarfile.open(path, "r:gz") as tar:
-            for info in tar:
-                if info.name.removeprefix("./") == member and info.isfile():
-                    file = tar.extractfile(info)
-                    assert file is not None
-                    yield from sgm_segments(file.read(), member) if member.endswith(".sgm") else _lines(file, member)
-                    return
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise ArchiveError(f"{path}: cannot be read ({error}): remove it and download it again") from None
-    raise ArchiveError(f"{path}: has no {member}: is it the archive from the address that this tool names?")
-
-
-def _lines(file: IO[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(file, 1):
-        yield _decoded(line.rstrip(b"\n"), f"{name}, line {number}")
-
-
-def _decoded(data: bytes, place: str) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ArchiveError(f"{place}: not UTF-8 ({error.reason})") from None
-
-
-def sgm_segments(data: bytes, name: str) -> List[str]:
-    """The segments of a test set in the SGML of NIST, in the order of the file, without entities.
-
-    Raises:
-        ArchiveError: the segments of a document are not numbered 1, 2, 3, ..., or there are none.
-    """
-    text, segments = _decoded(data, name), []
-    for document in re.split(r"(?i)<doc\b", text)[1:]:
-        found = re.findall(r'(?is)<seg\s+id\s*=\s*"?(\d+)"?\s*>(.*?)</seg>', document)
-        if [int(number) for number, _ in found] != list(range(1, len(found) + 1)):
-            raise ArchiveError(f"{name}: the segments of a document are not in order")
-        segments += [" ".join(html.unescape(segment).split()) for _, segment in found]
-    if not segments:
-        raise ArchiveError(f"{name}: has no segments: is it a test set in SGML?")
-    return segments
-
-
-def read_file(path: Path) -> Iterator[str]:
-    """Lines of a text file (also with .gz), or the segments of a test set in SGML (.sgm).
-
-    Raises:
-        ArchiveError: it is not there, not UTF-8 or damaged.
-    """
-    try:
-        yield from sgm_segments(path.read_bytes(), str(path)) if path.suffix == ".sgm" else lines(path)
-    except (CorpusError, OSError) as error:
-        raise ArchiveError(str(error)) from None
-
-
 def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own] = None) -> Dict[str, int]:
     """Writes ``OUT/NAME.{en,de}`` for each of :data:`NAMES`; returns the lines of each archive or own file.
 
@@ -170,31 +96,31 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
     for subset, files in (own or {}).items():
         parts[subset] = [(files[0].name, [partial(read_file, file) for file in files])]
     for subset, sources in parts.items():
-        temporary = [out / f"{NAMES[subset]}.{lang}.tmp" for lang in LANGS]
-        try:
-            for side, file in enumerate(temporary):
-                with file.open("w", encoding="utf-8", newline="\n") as output:
-                    for name, sides in sources:
-                        count, progress = 0, Progress(f"{name}, {LANGS[side]}", None, "lines")
-                        for line in sides[side]():
-                            output.write(line + "\n")
-                            count += 1
-                            if count % 10000 == 0:
-                                progress.to(count)
-                        progress.close()
-                        if counts.setdefault(name, count) != count:
-                            raise ArchiveError(
-                                f"{name}: {LANGS[0]} has {counts[name]} lines, but {LANGS[1]} {count}: the two sides "
-                                "must be aligned"
-                            )
-                        if subset == "test":
-                            check_test_set(name, count)
-            for file in temporary:
-                os.replace(file, file.with_suffix(""))
-        finally:
-            for file in temporary:
-                file.unlink(missing_ok=True)
+        with ExitStack() as stack:
+            for side, lang in enumerate(LANGS):
+                output = stack.enter_context(replacing(out / f"{NAMES[subset]}.{lang}"))
+                for name, readers in sources:
+                    count = _copy(readers[side](), output, f"{name}, {lang}")
+                    if counts.setdefault(name, count) != count:
+                        raise ArchiveError(
+                            f"{name}: {LANGS[0]} has {counts[name]} lines, but {LANGS[1]} {count}: the two sides "
+                            "must be aligned"
+                        )
+                    if subset == "test":
+                        check_test_set(name, count)
     return counts
+
+
+def _copy(lines: Iterator[str], output: IO[bytes], label: str) -> int:
+    """Writes lines to a file; returns how many."""
+    count, progress = 0, Progress(label, None, "lines")
+    for line in lines:
+        output.write(f"{line}\n".encode())
+        count += 1
+        if count % 10000 == 0:
+            progress.to(count)
+    progress.close()
+    return count
 
 
 def check_test_set(name: str, count: int) -> None:
@@ -204,41 +130,3 @@ def check_test_set(name: str, count: int) -> None:
             f"{name}: {count} lines are the filtered newstest2014, whose scores do not compare with those of the "
             "papers: take the full one, 3,003 lines, from test-full.tgz"
         )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("download", help="the archives")
-    command.add_argument("folder", type=Path, help="gets the archives and their hashes")
-    command.add_argument("--mirror", help="address or folder that has them under the same names")
-    command = commands.add_parser("extract", help="training, validation and test set as plain text")
-    command.add_argument("folder", type=Path, help="has the archives")
-    command.add_argument("out", type=Path, help="gets them")
-    for command in commands.choices.values():
-        command.add_argument("--news-commentary", type=int, choices=sorted(NEWS_COMMENTARY), default=9)
-        for subset in ("valid", "test"):
-            command.add_argument(f"--{subset}", type=Path, nargs=2, metavar=("EN", "DE"), help="your own files")
-    command = commands.add_parser("check", help="refuse the filtered newstest2014")
-    command.add_argument("file", type=Path, help="one side of a test set")
-    args = parser.parse_args()
-    try:
-        if args.command == "check":
-            check_test_set(str(args.file), sum(1 for _ in read_file(args.file)))
-            return
-        own = {subset: tuple(files) for subset in ("valid", "test") if (files := getattr(args, subset))}
-        if args.command == "download":
-            for archive in archives(args.news_commentary, own):
-                path = download(source_of(archive, args.mirror), args.folder)
-                print(f"{path}: {read_sums(args.folder)[archive.name]}")
-        else:
-            known = {archive.name: archive.lines for archive in archives(args.news_commentary)}
-            for name, count in extract(args.folder, args.out, args.news_commentary, own).items():
-                expected = known.get(name, count)
-                print(f"{name}: {count:,} lines" + ("" if count == expected else f" ({expected:,} were expected)"))
-    except (ArchiveError, OSError) as error:
-        sys.exit(f"error: {error}")
-
-
-if __name__ == "__main__":
-    main()

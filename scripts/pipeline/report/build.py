@@ -1,21 +1,20 @@
-"""The report about all runs that there are, from their result files alone: Markdown, HTML and pictures.
+"""Makes the report about all runs that there are, from their result files alone: Markdown, HTML and pictures.
 
-::
+It says at a glance what is best and what it costs, which of the papers' claims hold here, and how variants compare;
+then scores with deviation over seeds, significance, longer sentences, costs, learning curves, what positions
+contribute, runs that did not finish, commands, and the papers' figures beside them. The same result files make the
+same bytes. Without matplotlib there are no pictures.
 
-    report.py RESULTS... --out FOLDER [--recipe NAME] [--about NAME] [--archs "A B"] [--seeds "1 2"]
-
-RESULTS are files that ``results.py`` made, or folders of them, where ``scripts/benchmark.sh`` may have put its own
-beside them. FOLDER gets report.md with its pictures (.svg), and report.html, one file that holds everything. The same
-result files make the same bytes. Needs no fairseq; without matplotlib there are no pictures.
+Example: scripts/report.sh --results results --out /tmp/report --recipe demo
 """
 
-import argparse
-import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
+from ..command import Failure, Parser, run, words_of
+from ..files import write_text
+from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..results.file import ResultError, read_results
 from .benchmarks import step_seconds, throughput
 from .document import Block, Bullets, Code, Heading, Paragraph, Picture, Text, plain, to_html, to_markdown
@@ -100,33 +99,40 @@ def write(blocks: Sequence[Block], folder: Path) -> List[Path]:
     files["report.md"], files["report.html"] = to_markdown(blocks), to_html(blocks, TITLE)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        temporary = folder / f"{name}.tmp"
-        temporary.write_bytes(text.encode("utf-8"))
-        os.replace(temporary, folder / name)
+        write_text(folder / name, text)
     return [folder / name for name in files]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("results", nargs="+", type=Path, help="result files, or folders of them")
-    parser.add_argument("--out", type=Path, required=True, help="folder for report.md, report.html and the pictures")
+def main(argv: Sequence[str]) -> None:
+    parser = Parser(__doc__)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        nargs="+",
+        action="extend",
+        required=True,
+        help="result files, or folders of them, also with those of scripts/benchmark.sh; again for further ones",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="gets report.html and report.md with its pictures")
     parser.add_argument("--recipe", help="only this one")
     parser.add_argument("--about", help="the recipe that --archs and --seeds are about (default: all)")
-    parser.add_argument("--archs", default="", help="architectures to have a row, run or not")
-    parser.add_argument("--seeds", default="", help="seeds to expect of each system")
-    parser.add_argument("--baseline", help="architecture (default: sinusoidal positions, if there are results of it)")
-    args = parser.parse_args()
-    if not all(seed.isdecimal() for seed in args.seeds.split()):
-        parser.error(f"--seeds must be whole numbers, not '{args.seeds}'")
-    seeds, pictures = [int(seed) for seed in args.seeds.split()], find_spec("matplotlib") is not None
-    try:
-        parts = sections(args.results, args.recipe, args.archs.split(), seeds, args.baseline, pictures, args.about)
+    parser.add_argument("--archs", nargs="+", default=[], help="architectures to have a row, run or not")
+    parser.add_argument("--seeds", nargs="+", default=[], help="seeds to expect of each system")
+    parser.add_argument("--baseline", help="what to compare with (default: sinusoidal positions, if they were run)")
+    args = parser.parse_args(argv)
+    archs, seeds = words_of(args.archs), words_of(args.seeds)
+    if not all(seed.isdecimal() for seed in seeds):
+        parser.error(f"--seeds must be whole numbers, not '{' '.join(seeds)}'")
+    for path in args.results:
+        if not path.exists():
+            raise Failure(f"{path} not found: give the folder with the result files as --results")
+    numbers, pictures = [int(seed) for seed in seeds], find_spec("matplotlib") is not None
+    with locked(args.out, AS_LONG_AS_IT_TAKES):
+        parts = sections(args.results, args.recipe, archs, numbers, args.baseline, pictures, args.about)
         write(document(parts, throughput(args.results)), args.out)
-    except (ResultError, OSError) as error:
-        sys.exit(f"error: {error}")
     print("\n".join(plain(section.summary()) for section in parts))
     print(f"Report: {args.out / 'report.html'}")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..command import Failure
+
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, by which a result file is known."""
 
@@ -25,7 +27,7 @@ NEEDED: Dict[str, Sequence[str]] = {
 Result = Dict[str, Any]
 
 
-class ResultError(ValueError):
+class ResultError(Failure):
     """A run or a result file that is not complete, or not consistent; the message names the file and the remedy."""
 
 

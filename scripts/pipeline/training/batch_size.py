@@ -1,23 +1,19 @@
 """Chooses ``--max-tokens`` and ``--update-freq`` so that an update sees a number of target tokens on any devices.
 
-::
-
-    batch.py BIN --source en --target de --target-tokens 25000 --devices 8 --device-tokens 4096
-
-fairseq fills a batch until its longer side, with padding, has ``--max-tokens``; how many target tokens that are depends
-on the text. Here it is counted, with fairseq's own batches. Prints the two numbers, and on stderr what they come to.
+fairseq fills a batch until its longer side, with padding, has ``--max-tokens``. How many target tokens that are depends
+on the text: here they are counted, with fairseq's own batches.
 """
 
-import argparse
 import logging
-import sys
 from pathlib import Path
-from typing import Tuple
+from typing import List, Tuple
 
 import numpy as np
 
 logging.disable(logging.INFO)  # what fairseq says when it is imported
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils  # noqa: E402
+
+from ..command import Failure, say  # noqa: E402
 
 MULTIPLE = 8
 """Sentences of a batch: fairseq-train's default of ``--required-batch-size-multiple``."""
@@ -25,7 +21,7 @@ MULTIPLE = 8
 TOLERANCE = 0.1
 
 
-class BatchError(ValueError):
+class BatchError(Failure):
     """What is asked for cannot be had; the message is one line."""
 
 
@@ -88,27 +84,18 @@ def choose(data: LanguagePairDataset, target_tokens: int, devices: int, device_t
         frequency += 1
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path, help="binarised data")
-    parser.add_argument("--source", required=True, help="source language")
-    parser.add_argument("--target", required=True, help="target language")
-    parser.add_argument("--target-tokens", type=int, required=True, help="of an update")
-    parser.add_argument("--devices", type=int, default=1, help="that work at the same time (default: 1)")
-    parser.add_argument("--device-tokens", type=int, default=4096, help="padded, of one batch (default: 4096)")
-    args = parser.parse_args()
-    try:
-        data = load(args.folder, args.source, args.target)
-        max_tokens, frequency, tokens = choose(data, args.target_tokens, args.devices, args.device_tokens)
-    except (BatchError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print(
-        f"{tokens:,.0f} target tokens per update ({args.target_tokens:,} wanted): devices {args.devices} x update "
-        f"frequency {frequency} x batches of at most {max_tokens:,} padded tokens",
-        file=sys.stderr,
+def choose_flags(
+    folder: Path, languages: Tuple[str, str], target_tokens: int, devices: int, device_tokens: int
+) -> List[str]:
+    """``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and says what they come to.
+
+    Raises:
+        BatchError: as of :func:`choose`.
+    """
+    data = load(folder, *languages)
+    max_tokens, frequency, tokens = choose(data, target_tokens, devices, device_tokens)
+    say(
+        f"{tokens:,.0f} target tokens per update ({target_tokens:,} wanted): devices {devices} x update "
+        f"frequency {frequency} x batches of at most {max_tokens:,} padded tokens"
     )
-    print(max_tokens, frequency)
-
-
-if __name__ == "__main__":
-    main()
+    return ["--max-tokens", str(max_tokens), "--update-freq", str(frequency)]

@@ -1,11 +1,9 @@
-"""Translates raw text with a run's model folder: stdin to stdout, line by line, with a progress bar on stderr.
+"""Translates raw text with a run's averaged checkpoint, one sentence a line: stdin to stdout, with a progress bar.
 
-::
-
-    python -m pipeline.translation.translate RUN < input > output
-
-Text is split as in training, by the model folder's ``prepare.json`` (without that file: hyphens split, no vocabulary
+Text is split as in training, by the model folder's prepare.json (without that file: hyphens split, no vocabulary
 threshold).
+
+Example: echo "The old king sees a dog." | scripts/translate.sh runs/demo/roformer_tiny/seed1
 """
 
 import argparse
@@ -21,6 +19,7 @@ from tqdm import tqdm
 
 from fairseq_rope.checkpoints.model_folder import check_files, read_languages, read_preparation
 
+from ..command import Failure, Parser, run, whole_number
 from ..corpus.text import SPACES
 from ..scoring.score import detokenize
 from .engines import ENGINES, CTranslate2Engine, FairseqEngine
@@ -101,39 +100,44 @@ class Translator:
         return translations
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="translate", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path, help="model folder of a run")
-    parser.add_argument("--beam", type=int, default=4, help="beam size (default: 4)")
+def main(argv: Sequence[str]) -> None:
+    parser = Parser(__doc__)
+    parser.add_argument("run", type=Path, help="model folder: output of scripts/train.sh and scripts/average.sh")
+    parser.add_argument("--beam", type=whole_number(1), default=4, help="(default: 4)")
     parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
-    parser.add_argument("--engine", choices=ENGINES, default="fairseq", help="what translates (default: fairseq)")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="fairseq",
+        help="what translates (default: fairseq); ctranslate2 exports the model first, once per checkpoint",
+    )
     parser.add_argument("--quantization", help="of the engine ctranslate2 (default: float32)")
-    args = parser.parse_args()
-    if args.beam < 1:
-        sys.exit(f"error: --beam must be at least 1, not {args.beam}")
+    args = parser.parse_args(argv)
     if args.quantization and args.engine != "ctranslate2":
-        sys.exit("error: --quantization is for --engine ctranslate2")
+        parser.error("--quantization is for --engine ctranslate2")
     logging.disable(logging.INFO)
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
-        options = {"engine": args.engine, "quantization": args.quantization}
-        translator = Translator(args.folder, args.beam, args.lenpen, **options)
     except UnicodeDecodeError as error:
-        sys.exit(f"error: the input is not UTF-8 (byte {error.start}): convert it with iconv")
+        raise Failure(f"the input is not UTF-8 (byte {error.start}): convert it with iconv") from None
+    try:
+        options = {"engine": args.engine, "quantization": args.quantization}
+        translator = Translator(args.run, args.beam, args.lenpen, **options)
     except ValueError as error:
-        sys.exit(f"error: {error}")
+        raise Failure(str(error)) from None
     lines = text.removesuffix("\n").split("\n") if text else []
     bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=None if sys.stderr.isatty() else True)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
         try:
-            for line in translator.translate(chunk):
-                print(line, flush=True)
+            translations = translator.translate(chunk)
         except ValueError as error:
-            sys.exit(f"error: in the sentences from line {start + 1} on, {error}")
+            raise Failure(f"in the sentences from line {start + 1} on, {error}") from None
+        for line in translations:
+            print(line, flush=True)
         bar.update(len(chunk))
     bar.close()
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

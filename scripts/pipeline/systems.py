@@ -1,0 +1,69 @@
+"""What a recipe trains: architectures, and variants of them with further flags."""
+
+import re
+from dataclasses import dataclass
+from typing import List, Optional, Sequence, Tuple
+
+from .command import Failure
+from .training.settings import check_flags
+
+
+@dataclass(frozen=True)
+class System:
+    """An architecture, or a variant of one: the same with these flags, under a name of its own."""
+
+    arch: str
+    variant: str = ""
+    flags: Tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As in names of files and folders."""
+        return f"{self.arch}-{self.variant}" if self.variant else self.arch
+
+    @property
+    def title(self) -> str:
+        """As in tables."""
+        return f"{self.arch} ({self.variant})" if self.variant else self.arch
+
+
+def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Optional[str]) -> List[System]:
+    """The systems that a user names.
+
+    Args:
+        archs: architectures, or patterns of them.
+        variants: each is ``NAME ARCH FLAGS``.
+        baseline: an architecture that is only checked.
+
+    Raises:
+        Failure: an unknown architecture, a variant of another form, or a name given twice.
+    """
+    read = [_read_variant(text) for text in variants]
+    for system in read:
+        if read.count(system) > 1 or sum(other.name == system.name for other in read) > 1:
+            raise Failure(f"--variant names '{system.variant} {system.arch}' twice: name it once")
+    if baseline is not None and not re.fullmatch(r"\w+", baseline):
+        raise Failure(f"--baseline must be one architecture, not '{baseline}'")
+    from fairseq_rope.architectures import match_architectures  # imports fairseq
+
+    try:
+        systems = [System(arch) for arch in match_architectures(archs)]
+        match_architectures([system.arch for system in read] + ([baseline] if baseline else []))
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    if not systems:
+        raise Failure("--archs must not be empty")
+    return systems + read
+
+
+def _read_variant(text: str) -> System:
+    name, arch, *flags = [*text.split(), "", ""]
+    flags = [flag for flag in flags if flag]
+    if not (re.fullmatch(r"[A-Za-z0-9_.]+", name) and re.fullmatch(r"\w+", arch) and flags and flags[0][:2] == "--"):
+        raise Failure(f'--variant is "NAME ARCH FLAGS", as in "half roformer_base --rope-layout half", not \'{text}\'')
+    if set(text) & set("'\"\\"):
+        raise Failure(
+            f"--variant splits its flags at spaces and knows no quotes: write --flag=value without spaces, not '{text}'"
+        )
+    check_flags(flags)
+    return System(arch, name, tuple(flags))

@@ -1,0 +1,81 @@
+"""Averages the last checkpoints of a run and makes it a complete model folder.
+
+RUN/checkpoint.pt is the average (Vaswani et al. 2017, section 6.1: the last five). The BPE codes, the dictionaries and
+prepare.json, which says how text is split, are copied beside it.
+
+Example: scripts/average.sh --run /tmp/run --data /tmp/demo
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+from ..command import Failure, Parser, run, whole_number, words_of
+from ..files import replacing, sha256
+from ..lock import locked
+from ..steps import Steps
+from .settings import check_data
+
+
+def main(argv: Sequence[str]) -> None:
+    parser = Parser(__doc__)
+    parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh")
+    parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
+    parser.add_argument("--last", type=whole_number(1), default=5, metavar="N", help="how many (default: 5)")
+    parser.add_argument("--upper", type=whole_number(0), metavar="N", help="none of more updates (or epochs) than N")
+    parser.add_argument("--by", choices=("updates", "epochs"), default="updates", help="(default: updates)")
+    parser.add_argument("--inputs", nargs="+", metavar="FILE", help="these files instead of the last ones")
+    args = parser.parse_args(argv)
+    folder = args.run / "checkpoints"
+    if not folder.is_dir():
+        raise Failure(f"{args.run} has no checkpoints: run scripts/train.sh --out {args.run} first")
+    if not (args.data / "bpecodes").is_file():
+        raise Failure(f"{args.data} has no BPE codes: run scripts/prepare.sh --out {args.data} first")
+    check_data(args.run, args.data)
+    with locked(args.run):
+        paths = [Path(name) for name in words_of(args.inputs or [])]
+        average(args.run, args.data, paths or _last(folder, args.last, args.by, args.upper))
+
+
+def _last(folder: Path, last: int, by: str, upper: Any) -> List[Path]:
+    from fairseq_rope.checkpoints.average import find_checkpoints  # imports fairseq
+    from fairseq_rope.checkpoints.files import CheckpointError
+
+    try:
+        return find_checkpoints(folder, last, by, upper)
+    except CheckpointError as error:
+        raise Failure(str(error)) from None
+
+
+def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
+    """Makes a run a model folder with the average of ``paths``, unless it is that already.
+
+    Raises:
+        Failure: a checkpoint cannot be used.
+    """
+    steps = Steps(run)
+    for path in paths:
+        if not path.is_file():
+            raise Failure(f"{path}: no such checkpoint")
+        steps.setting(f"average {path.name} {sha256(path)}")
+    steps.setting(f"bpe {sha256(data / 'bpecodes')}")
+    steps.step("average", "checkpoint.pt", lambda: _average(run, data, paths))
+
+
+def _average(run: Path, data: Path, paths: Sequence[Path]) -> Dict[str, Any]:
+    from fairseq_rope.checkpoints.average import average_checkpoints  # imports fairseq
+    from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
+
+    try:
+        save_checkpoint(average_checkpoints(paths), run / "checkpoint.pt")
+    except CheckpointError as error:
+        raise Failure(str(error)) from None
+    # the vocabularies are there where a threshold needs them
+    for file in (data / "bpecodes", data / "prepare.json", *data.glob("bin/dict.*.txt"), *data.glob("vocabulary.*")):
+        with file.open("rb") as content, replacing(run / file.name) as copy:
+            shutil.copyfileobj(content, copy)
+    return {"averaged": len(paths)}
+
+
+if __name__ == "__main__":
+    run(main)

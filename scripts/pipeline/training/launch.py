@@ -1,0 +1,110 @@
+"""Starts fairseq-train under torchrun, on the devices of this machine or of several, and follows its log."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Iterator, List, Mapping, Optional, Sequence
+
+from .. import progress
+from ..command import Failure, Signalled, say
+from .worker import GOING_ON
+
+RESTARTS = 5
+"""How often torchrun starts a crashed training again; without a new checkpoint it ends at once."""
+
+GRACE = 40.0
+"""Seconds that torchrun has to end its workers."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The machines of a training, by the environment: NODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
+
+    count: int = 1
+    rank: int = 0
+    address: str = ""
+    port: str = "29500"
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> "Machines":
+        """Raises Failure for numbers that do not fit, or without the address of the first machine."""
+        for name in ("NODES", "NODE_RANK"):
+            if not environ.get(name, "0").isdecimal():
+                raise Failure(f"{name} must be a whole number, not '{environ[name]}'")
+        count, rank = int(environ.get("NODES", 1)), int(environ.get("NODE_RANK", 0))
+        machines = cls(count, rank, environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", cls.port))
+        if machines.rank >= machines.count:
+            raise Failure(f"NODE_RANK counts from 0 to NODES - 1 ({machines.count - 1}), but it is {machines.rank}")
+        if machines.count > 1 and not machines.address:
+            raise Failure(
+                f"MASTER_ADDR is needed with NODES={machines.count}: the address of the machine with NODE_RANK=0"
+            )
+        return machines
+
+
+def torchrun(machines: Machines, processes: int) -> List[str]:
+    """The beginning of a command that starts workers and starts them again after a crash."""
+    meet = ["--standalone"]
+    if machines.count > 1:
+        meet = ["--nnodes", str(machines.count), "--node-rank", str(machines.rank)]
+        meet += ["--master-addr", machines.address, "--master-port", machines.port]
+    restarts = ["--nproc-per-node", str(processes), "--max-restarts", str(RESTARTS)]
+    return [sys.executable, "-m", "torch.distributed.run", *meet, *restarts, "-m", "pipeline.training.worker"]
+
+
+def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, label: str) -> int:
+    """Runs a training to its end; returns its exit status.
+
+    Args:
+        command: starts fairseq-train, with JSON as its log's format.
+        log: is appended to.
+        lock: file descriptor that the training's processes hold as well.
+        total: updates, for the progress bar.
+
+    Raises:
+        Signalled: this process was sent a signal; the training has ended.
+    """
+    environ = dict(os.environ)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: torchrun would listen all the same
+        environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM,SIGINT,SIGQUIT"
+    with log.open("ab") as output:
+        start = output.tell()
+        process = subprocess.Popen(
+            list(command), stdout=output, stderr=output, pass_fds=() if lock is None else (lock,), env=environ
+        )
+    try:
+        with log.open("rb") as lines:
+            lines.seek(start)
+            progress.train(_follow(lines, process), total, label)
+    except Signalled:
+        process.terminate()
+        raise
+    finally:
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    return process.returncode
+
+
+def _follow(file: IO[bytes], process: "subprocess.Popen[bytes]") -> Iterator[str]:
+    """The lines of a log as they come, until the process that writes it has ended."""
+    rest = b""
+    while True:
+        ended = process.poll() is not None
+        while chunk := file.readline():
+            rest += chunk
+            if rest.endswith(b"\n"):
+                line = rest.decode("utf-8", errors="replace")
+                if line.startswith(GOING_ON):
+                    say(line.rstrip())
+                yield line
+                rest = b""
+        if ended:
+            return
+        time.sleep(0.2)

@@ -1,0 +1,58 @@
+"""What tells one training run from another: a text of two lines, in RUN/settings and in every result file.
+
+The text never changes for the same run: by it a result from anywhere counts as finished.
+"""
+
+from pathlib import Path
+from typing import Optional, Sequence
+
+from ..command import Failure
+from ..steps import fingerprint
+
+SETTINGS = "settings"
+RESERVED = (
+    *("--seed", "--arch", "--max-update", "--save-dir", "--save-interval-updates", "--keep-interval-updates"),
+    *("--user-dir", "--log-format"),
+)
+"""Flags of fairseq-train that the scripts set themselves."""
+
+BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences", "--required-batch-size-multiple")
+"""Flags that choose the batch by hand."""
+
+
+def data_line(data: Path) -> str:
+    """The line that names prepared data.
+
+    Raises:
+        Failure: there are none.
+    """
+    remedy = f"has no prepared data: run scripts/prepare.sh --out {data} first"
+    return f"data {fingerprint(data, 'binarize', remedy)}"
+
+
+def train_line(flags: Sequence[str], save_every: int, target_tokens: Optional[int]) -> str:
+    """The line that names how a model is trained."""
+    tokens = f" target tokens {target_tokens}" if target_tokens else ""
+    return f"train {' '.join(flags)} --save-interval-updates {save_every}{tokens}"
+
+
+def check_data(run: Path, data: Path) -> None:
+    """Raises Failure if the run was trained on other data, or if there are no data."""
+    line, settings = data_line(data), run / SETTINGS
+    if settings.is_file() and line not in settings.read_text(encoding="utf-8").splitlines():
+        raise Failure(f"{run} was trained on other data than {data} holds now: give the folder it was trained on")
+
+
+def check_flags(flags: Sequence[str]) -> None:
+    """Raises Failure for a flag of fairseq-train that the scripts set themselves."""
+    for flag in flags:
+        name = flag.split("=")[0]
+        if name in RESERVED:
+            raise Failure(
+                f"{flag} does not go among the flags of fairseq-train: it has an option of its own, or is set here"
+            )
+
+
+def names_batch(flags: Sequence[str]) -> bool:
+    """Whether the flags choose the batch by hand."""
+    return any(flag.split("=")[0] in BATCH for flag in flags)

@@ -1,0 +1,248 @@
+"""Trains one architecture on prepared data, with the flags that stand in scripts/train.sh and those of a recipe.
+
+When fairseq-train crashes, it is started again as long as there is a new checkpoint. Killed, the same command goes on
+from the last checkpoint, also with another number of devices. With other settings it starts anew and moves the old
+run to RUN.old-TIME. Flags behind `--` go to fairseq-train and win over the recipe's.
+
+Environment, for several machines: call the same command on each, with RUN and DATA on a shared disk, and set NODES
+(how many), NODE_RANK (0 on the first, which writes RUN, then 1, 2, ...), MASTER_ADDR (address of the first) and
+MASTER_PORT (a free port there, default 29500). RUNS_AT_A_TIME, for the record: how many runs share this machine
+(default: 1).
+
+Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --out /tmp/run
+"""
+
+import argparse
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Sequence, Tuple
+
+from ..command import Failure, Parser, fill, run, say, script_name, split_at_dashes, whole_number
+from ..failures import last_error
+from ..files import write_json, write_text
+from ..lock import locked
+from ..provenance import provenance
+from ..recipes import Recipe, load_recipe
+from ..steps import Steps
+from . import checkpoints, launch
+from .settings import SETTINGS, check_flags, data_line, names_batch, train_line
+
+ROOT = Path(__file__).parents[3]
+KEPT = 10
+"""Checkpoints that are kept, if the recipe averages no more."""
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options of ``scripts/train.sh``, its command as ``template``, and as ``flags`` what stands behind ``--``."""
+    template, argv = split_at_dashes(argv)
+    options, flags = split_at_dashes(argv)
+    parser = Parser(__doc__)
+    number = whole_number(1)
+    parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
+    parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")
+    parser.add_argument("--out", type=Path, required=True, help="gets checkpoints/, train.log and run.json")
+    parser.add_argument("--recipe", help="hyper-parameters: a file of scripts/recipes without .toml")
+    parser.add_argument("--seed", type=whole_number(0), default=1, help="random seed (default: 1)")
+    parser.add_argument("--max-update", type=number, help="updates (default: the recipe's, else 100000)")
+    parser.add_argument(
+        "--save-every",
+        type=number,
+        help=f"updates between checkpoints; the last {KEPT} are kept (default: the recipe's, else 1500)",
+    )
+    parser.add_argument(
+        "--target-tokens",
+        type=number,
+        help="target tokens of an update, on all devices together: --max-tokens and --update-freq are chosen for it "
+        "(default: the recipe's, else none: --max-tokens is --device-tokens)",
+    )
+    parser.add_argument(
+        "--device-tokens",
+        type=number,
+        default=4096,
+        help="limit of --max-tokens, for the memory of a device (default: 4096; more is faster)",
+    )
+    parser.add_argument(
+        "--processes", type=number, help="on this machine (default: one for each GPU, else 1); CPUs work over gloo"
+    )
+    parser.add_argument(
+        "--print-settings", action="store_true", help="print what tells this run from others, and do nothing else"
+    )
+    args = parser.parse_args(options)
+    args.command = shlex.join([f"scripts/{script_name()}", *argv])
+    return argparse.Namespace(**vars(args), template=template, flags=flags)
+
+
+class Training:
+    """One training run.
+
+    Args:
+        args: the result of :func:`parse`.
+
+    Raises:
+        Failure: an unknown recipe, a flag that the scripts set themselves, or no prepared data.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.data, self.out = args.data, args.out
+        self.folder = self.out / "checkpoints"
+        recipe = load_recipe(args.recipe) if args.recipe else Recipe("none")
+        check_flags(args.flags)
+        self.recipe = recipe
+        self.max_update = args.max_update or recipe.max_update
+        self.save_every = args.save_every or recipe.save_every
+        self.target_tokens = None if names_batch(args.flags) else args.target_tokens or recipe.target_tokens
+        self.machines = launch.Machines.of(os.environ)
+        words = fill(args.template, arch=args.arch, seed=args.seed, **self._places())
+        place = words.index("--arch")
+        self.command, model = words[1:place], words[place:]
+        batch = [] if self.target_tokens else ["--max-tokens", str(args.device_tokens)]
+        self.flags = [*model, *batch, *recipe.train_flags, *args.flags]
+        self.lines = [data_line(self.data), train_line(self.flags, self.save_every, self.target_tokens)]
+
+    @property
+    def settings(self) -> str:
+        """What tells this run from others."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+    def _places(self) -> Dict[str, Any]:
+        index = next(iter(sorted((self.data / "bin").glob("train.*.idx"))), None)
+        if index is None:
+            raise Failure(f"{self.data} has no prepared data: run scripts/prepare.sh --out {self.data} first")
+        source, target = index.name.split(".")[1].split("-", 1)
+        self.languages = source, target
+        keep = max(self.recipe.average, KEPT)
+        numbers = dict(max_update=self.max_update, save_every=self.save_every, keep=keep)
+        return dict(data=self.data, out=self.out, source=source, target=target, **numbers)
+
+    def run(self) -> None:
+        """Trains, or goes on, until ``max_update`` is reached or the flags end it earlier.
+
+        Raises:
+            Failure: the training cannot begin or go on, or fails; the message has the last error of its log.
+        """
+        steps = Steps(self.out)
+        steps.settings = self.settings
+        steps.setting(f"max-update {self.max_update}")
+        if steps.is_done("train", "checkpoints"):
+            return say("train: done before with the same settings")
+        processes, bf16 = self._devices()
+        batch = [*(["--bf16"] if bf16 else []), *self._batch(processes)]
+        command = [*launch.torchrun(self.machines, processes), *self.command, *self.flags, *batch]
+        if self.machines.rank > 0:  # the first machine keeps the run
+            return self._join(command)
+        with locked(self.out):
+            self._set_aside()
+        with locked(self.out) as lock:
+            self._check_reached()
+            write_text(self.out / SETTINGS, self.settings)
+            steps.step("train", "checkpoints", lambda: self._train(command, batch, processes, lock))
+
+    def _devices(self) -> Tuple[int, bool]:
+        """Processes on this machine, and whether to train in bfloat16.
+
+        Raises:
+            Failure: the architecture is unknown, or there are fewer GPUs than processes.
+        """
+        import torch
+
+        from fairseq_rope.architectures import match_architectures  # imports fairseq
+
+        try:
+            known = match_architectures([self.args.arch])
+        except ValueError as error:
+            raise Failure(str(error)) from None
+        if known != [self.args.arch]:
+            raise Failure(f"--arch must be one architecture, not '{self.args.arch}'")
+        gpus = torch.cuda.device_count()
+        processes = self.args.processes or max(gpus, 1)
+        if 0 < gpus < processes:
+            raise Failure(f"--processes is {processes}, but there are {gpus} GPUs")
+        if gpus > 1 and processes * self.machines.count == 1:
+            self.command += ["--distributed-world-size", "1"]
+        return processes, self.recipe.bf16 and gpus > 0 and torch.cuda.get_device_capability()[0] >= 8
+
+    def _batch(self, processes: int) -> List[str]:
+        """Flags that are not part of the settings: a run may go on with other devices."""
+        if not self.target_tokens:
+            return []
+        from .batch_size import choose_flags  # imports fairseq
+
+        devices = self.machines.count * processes
+        return choose_flags(self.data / "bin", self.languages, self.target_tokens, devices, self.args.device_tokens)
+
+    def _join(self, command: Sequence[str]) -> None:
+        """Trains on a further machine, once the first one has begun."""
+        say(f"waiting for the machine with NODE_RANK=0 to begin the run {self.out}")
+        settings = self.out / SETTINGS
+        while not (settings.is_file() and settings.read_text(encoding="utf-8") == self.settings):
+            time.sleep(2)
+        if checkpoints.newest_updates(self.folder) >= self.max_update:
+            return say("trained before")
+        log = self.out / f"train.{self.machines.rank}.log"
+        if launch.train(command, log, None, self.max_update, self._label()):
+            raise Failure(f"fairseq-train failed: {last_error(log)} (log: {log})")
+
+    def _set_aside(self) -> None:
+        """Moves a run with other settings away."""
+        settings = self.out / SETTINGS
+        if settings.is_file() and settings.read_text(encoding="utf-8") != self.settings:
+            old = f"{self.out}.old-{time.strftime('%Y%m%d-%H%M%S')}"
+            say(f"other settings than before: the old run moves to {old}")
+            self.out.rename(old)
+
+    def _check_reached(self) -> None:
+        reached = checkpoints.newest_updates(self.folder)
+        if reached > self.max_update:
+            raise Failure(
+                f"{self.out} was trained for {reached} updates already: choose --max-update {reached} or more, or "
+                "another --out"
+            )
+
+    def _label(self) -> str:
+        return f"train {self.args.arch}, seed {self.args.seed}"
+
+    def _train(self, command: Sequence[str], batch: Sequence[str], processes: int, lock: int) -> None:
+        """Writes the record of the run, trains, and sees to the last checkpoint."""
+        self._record(batch, processes)
+        checkpoints.repair(self.folder)
+        log = self.out / "train.log"
+        # killed behind its last update: started again, fairseq would make one more
+        if checkpoints.newest_updates(self.folder) != self.max_update:
+            status = launch.train(command, log, lock, self.max_update, self._label())
+            if status:
+                raise Failure(f"fairseq-train failed: {last_error(log)} (log: {log})")
+            reached = checkpoints.keep_last(self.folder)
+            if reached != self.max_update:
+                say(f"ended after {reached} of {self.max_update} updates, as its flags say")
+
+    def _record(self, batch: Sequence[str], processes: int) -> None:
+        args = self.args
+        record = {
+            "command": args.command,
+            "arch": args.arch,
+            "recipe": args.recipe or "none",
+            "seed": args.seed,
+            "max_update": self.max_update,
+            "flags": " ".join(self.flags),
+            "devices": self.machines.count * processes,
+            "batch": " ".join(batch),
+            "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
+            "jobs": os.environ.get("RUNS_AT_A_TIME", 1),
+        }
+        write_json(self.out / "run.json", {**{key: str(value) for key, value in record.items()}, **provenance(ROOT)})
+
+
+def main(argv: Sequence[str]) -> None:
+    args = parse(argv)
+    training = Training(args)
+    if args.print_settings:
+        print(training.settings, end="")
+        return
+    training.run()
+
+
+if __name__ == "__main__":
+    run(main)
