@@ -17,6 +17,7 @@ from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .options import add_position_args, build_position, reject_unsupported
 from .positions import PositionEncoding, Steps
 from .training.dropout import replace_dropout
+from .unregistered import Unregistered
 
 
 def steps_of(tokens: Tensor, padding_idx: int, special_idx: int, shift_invariant: bool) -> Steps:
@@ -35,12 +36,12 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     """fairseq's encoder whose layers share one position encoding, ``self.position``."""
 
     def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, position: PositionEncoding) -> None:
-        self._position = [position]  # the layers are built before a module can be registered
+        self._shared_position = Unregistered(position)  # super() builds the layers, before a module can be registered
         super().__init__(cfg, dictionary, embed_tokens)
         self.position = position
 
     def build_encoder_layer(self, cfg: Any) -> nn.Module:
-        return wrap_layer(PositionalEncoderLayer(cfg, self._position[0]), cfg)
+        return wrap_layer(PositionalEncoderLayer(cfg, self._shared_position.module), cfg)
 
     def _steps(self, src_tokens: Tensor) -> Steps:
         return steps_of(src_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
@@ -109,13 +110,13 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         position: PositionEncoding,
         no_encoder_attn: bool = False,
     ) -> None:
-        self._position = [position]
+        self._shared_position = Unregistered(position)
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.position = position
         self.need_attn = False
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
-        return wrap_layer(PositionalDecoderLayer(cfg, self._position[0], no_encoder_attn), cfg)
+        return wrap_layer(PositionalDecoderLayer(cfg, self._shared_position.module, no_encoder_attn), cfg)
 
     def make_generation_fast_(self, need_attn: Any = False, **kwargs: Any) -> None:
         """Called by fairseq before generation; ``need_attn`` is the value of ``--print-alignment``."""

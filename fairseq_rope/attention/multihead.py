@@ -8,6 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from ..positions import PositionEncoding
+from ..unregistered import Unregistered
 from .cache import KeyValueCache
 from .kernels import product, scaled_dot_product_attention
 
@@ -34,14 +35,14 @@ class PositionalMultiheadAttention(MultiheadAttention):
             if kwargs.get(option):
                 raise ValueError(f"{option} cannot be combined with a position encoding: leave it unset")
         super().__init__(embed_dim, num_heads, self_attention=True, **kwargs)
-        self._encoding = [encoding]  # in a list, so that it is not registered once per layer
+        self._shared_encoding = Unregistered(encoding)
         self._context: Optional[Dict[str, Tensor]] = None
         self._causal = False
         self.position = encoding.build_layer(self)
 
     @property
     def encoding(self) -> PositionEncoding:
-        return self._encoding[0]
+        return self._shared_encoding.module
 
     @contextmanager
     def at(self, context: Dict[str, Tensor], causal: bool = False) -> Iterator[None]:
