@@ -7,7 +7,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
-from .attention import SELF_ATTENTION, EncoderAttention, PositionalMultiheadAttention
+from .attention import SELF_ATTENTION, EncoderAttention, IncrementalState, PositionalMultiheadAttention
 from .positions import PositionEncoding
 from .unregistered import Unregistered
 
@@ -81,7 +81,7 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
         x: Tensor,
         encoder_out: Optional[Tensor] = None,
         encoder_padding_mask: Optional[Tensor] = None,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        incremental_state: Optional[IncrementalState] = None,
         prev_self_attn_state: Optional[List[Tensor]] = None,
         prev_attn_state: Optional[List[Tensor]] = None,
         self_attn_mask: Optional[Tensor] = None,

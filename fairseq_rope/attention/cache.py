@@ -1,11 +1,14 @@
 """Keys and values of earlier decoding steps, in buffers with room for the next ones."""
 
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 ROOM = 32  # steps
+
+IncrementalState = Dict[str, Dict[str, Optional[Tensor]]]
+"""What fairseq's modules keep from one step of decoding to the next, each under a name of its own."""
 
 
 class KeyValueCache:
