@@ -7,7 +7,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from ..training.criterion import output_weight
+from ..output_projection import output_weight
 from ..translation import PositionalTransformerDecoder
 
 Hypothesis = Dict[str, Tensor]
