@@ -1,35 +1,15 @@
-"""The encoder, the decoder and the registered model: fairseq's transformer with position encodings by name."""
+"""The encoder and the decoder: fairseq's stacks of layers, which share one position encoding each."""
 
-from argparse import ArgumentParser
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
-from fairseq.models import register_model
-from fairseq.models.transformer import (
-    TransformerConfig,
-    TransformerDecoderBase,
-    TransformerEncoderBase,
-    TransformerModel,
-)
+from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor, nn
 
+from .attention import IncrementalState
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
-from .options import add_position_args, build_position, reject_unsupported
 from .positions import PositionEncoding, Steps
-from .training.dropout import replace_dropout
 from .unregistered import Unregistered
-
-
-def steps_of(tokens: Tensor, padding_idx: int, special_idx: int, shift_invariant: bool) -> Steps:
-    """Where ``tokens`` ``(B, T)`` stand: positions 0-based over real tokens ``(B, T)``, and the special symbols.
-
-    Where only distances matter, the places in the tensor serve all sentences: ``(1, T)``.
-    """
-    if shift_invariant:
-        positions = torch.arange(tokens.size(1), device=tokens.device)[None]
-    else:
-        positions = (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
-    return Steps(positions, tokens.eq(special_idx))
 
 
 class PositionalTransformerEncoder(TransformerEncoderBase):
@@ -44,7 +24,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         return wrap_layer(PositionalEncoderLayer(cfg, self._shared_position.module), cfg)
 
     def _steps(self, src_tokens: Tensor) -> Steps:
-        return steps_of(src_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
+        return Steps.of(src_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
 
     def forward_embedding(
         self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None, positions: Optional[Tensor] = None
@@ -122,11 +102,45 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         """Called by fairseq before generation; ``need_attn`` is the value of ``--print-alignment``."""
         self.need_attn = bool(need_attn)
 
+    def reorder_beams(self, incremental_state: IncrementalState, order: Tensor) -> None:
+        """Lets the cached steps follow the beams; the attention to the encoder, which beams share, stays as it is.
+
+        Args:
+            incremental_state: changed in place.
+            order: ``(rows,)``, int64: row ``i`` goes on from what row ``order[i]`` was.
+        """
+        for layer in self.layers:
+            layer.self_attn.reorder_incremental_state(incremental_state, order)
+
+    def keep_sentences(self, incremental_state: IncrementalState, kept: Tensor) -> None:
+        """Drops finished sentences from the cached keys and values of the encoder, which have one row for each.
+
+        The cached steps are left to :meth:`reorder_beams`.
+
+        Args:
+            incremental_state: changed in place.
+            kept: ``(sentences,)``, int64: the numbers of those that are left, among those that there were.
+        """
+        for layer in self.layers:
+            layer.encoder_attn.reorder_incremental_state(incremental_state, kept)
+
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """The first layer's input, ``(B, T, C)``, for new ``tokens`` ``(B, T)`` at ``positions`` ``(B or 1, T)``."""
+        x = self.embed_scale * self.embed_tokens(tokens)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        x = _add(x, self.position.embed(positions))
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return self.dropout_module(x)
+
     def extract_features_scriptable(
         self,
         prev_output_tokens: Tensor,
         encoder_out: Optional[Dict[str, List[Tensor]]],
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        incremental_state: Optional[IncrementalState] = None,
         full_context_alignment: bool = False,
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
@@ -140,21 +154,13 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
             alignment_layer = self.num_layers - 1
         encoder_x, encoder_padding_mask = _encoder_output(encoder_out)
 
-        key = steps_of(prev_output_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
+        key = Steps.of(prev_output_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
         query = key
         if incremental_state is not None:
             query, prev_output_tokens = key.last(), prev_output_tokens[:, -1:]
         context = self.position.prepare(query, key)
 
-        x = self.embed_scale * self.embed_tokens(prev_output_tokens)
-        if self.quant_noise is not None:
-            x = self.quant_noise(x)
-        if self.project_in_dim is not None:
-            x = self.project_in_dim(x)
-        x = _add(x, self.position.embed(query.positions))
-        if self.layernorm_embedding is not None:
-            x = self.layernorm_embedding(x)
-        x = self.dropout_module(x).transpose(0, 1)  # (B, T, C) -> (T, B, C)
+        x = self._embed(prev_output_tokens, query.positions).transpose(0, 1)  # (B, T, C) -> (T, B, C)
 
         causal = incremental_state is None and not full_context_alignment
         padding_mask = prev_output_tokens.eq(self.padding_idx)
@@ -195,45 +201,3 @@ def _encoder_output(encoder_out: Optional[Dict[str, List[Tensor]]]) -> Tuple[Opt
         return None, None
     x, mask = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
     return (x[0] if x else None), (mask[0] if mask else None)
-
-
-@register_model("roformer")
-class RoFormerModel(TransformerModel):
-    """fairseq's transformer, with the position encoding of each side chosen by name.
-
-    The class serves all architectures of the plugin; it carries the name of the one that the project is about.
-    ``RoFormerModel.from_pretrained(folder, "checkpoint.pt", data, tokenizer="moses", bpe="subword_nmt")`` loads any.
-    """
-
-    @classmethod
-    def hub_models(cls) -> Dict[str, Any]:
-        return {}
-
-    @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
-        """Adds fairseq's transformer flags, ``--encoder-position``, ``--decoder-position`` and each encoding's own."""
-        super().add_args(parser)
-        add_position_args(parser)
-
-    @classmethod
-    def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
-        reject_unsupported(args)
-        model: RoFormerModel = super().build_model(args, task)
-        replace_dropout(model)
-        return model
-
-    @classmethod
-    def build_encoder(cls, args: Any, src_dict: Any, embed_tokens: nn.Embedding) -> PositionalTransformerEncoder:
-        cfg = TransformerConfig.from_namespace(args)
-        return PositionalTransformerEncoder(cfg, src_dict, embed_tokens, build_position(cfg, "encoder", embed_tokens))
-
-    @classmethod
-    def build_decoder(cls, args: Any, tgt_dict: Any, embed_tokens: nn.Embedding) -> PositionalTransformerDecoder:
-        cfg = TransformerConfig.from_namespace(args)
-        return PositionalTransformerDecoder(
-            cfg,
-            tgt_dict,
-            embed_tokens,
-            build_position(cfg, "decoder", embed_tokens),
-            no_encoder_attn=cfg.no_cross_attention,
-        )
