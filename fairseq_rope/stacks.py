@@ -35,7 +35,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         if token_embedding is None:
             token_embedding = self.embed_tokens(src_tokens)
         embed = self.embed_scale * token_embedding
-        x = _add(embed, self.position.embed(positions))
+        x = _add_term(embed, self.position.embed(positions))
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = self.dropout_module(x)
@@ -131,7 +131,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
             x = self.quant_noise(x)
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
-        x = _add(x, self.position.embed(positions))
+        x = _add_term(x, self.position.embed(positions))
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return self.dropout_module(x)
@@ -192,7 +192,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         return x, {"attn": [attention], "inner_states": inner_states}
 
 
-def _add(x: Tensor, term: Optional[Tensor]) -> Tensor:
+def _add_term(x: Tensor, term: Optional[Tensor]) -> Tensor:
     return x if term is None else x + term.type_as(x)
 
 

@@ -186,8 +186,8 @@ class _LinearLoss(torch.autograd.Function):
 def _gives_features(model: Any) -> bool:
     while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
         model = model.module
-    takes = "features_only" in inspect.signature(type(model).forward).parameters
-    return takes or isinstance(model, FairseqLanguageModel)  # which hands what it does not know to its decoder
+    has_argument = "features_only" in inspect.signature(type(model).forward).parameters
+    return has_argument or isinstance(model, FairseqLanguageModel)  # which hands what it does not know to its decoder
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
