@@ -1,7 +1,8 @@
 """Position encodings for machine translation: a fairseq plugin for ``--user-dir``.
 
-Importing the package registers its model and architectures with fairseq, and adds the few classes that
-fairseq's checkpoints need to the list of PyTorch's safe loading.
+Importing the package registers its model and architectures with fairseq, adds the few classes that fairseq's
+checkpoints need to the list of PyTorch's safe loading, and lets fairseq's training join the processes that torchrun
+started, when it begins. The import reads neither the command line nor the environment.
 """
 
 import logging
@@ -11,14 +12,12 @@ __version__ = "0.1.0"
 # fairseq reports on every import that tensorboardX, which it only needs for speech, is missing
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
-from . import architectures  # noqa: E402
+from . import architectures  # noqa: E402, F401
 from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
 from .decoding import task  # noqa: E402, F401
-from .training import criterion, optimizer  # noqa: E402, F401
-from .training.distributed import refuse_others  # noqa: E402
+from .training import criterion, distributed, optimizer  # noqa: E402, F401
 from .translation import RoFormerModel  # noqa: E402
 
-_reference = [f"{architectures.REFERENCE}_{size}" for size in architectures.SIZES]
-refuse_others([*architectures.ARCHITECTURES, *_reference])
+distributed.install()
 
 __all__ = ["RoFormerModel", "__version__"]

@@ -14,7 +14,6 @@ from fairseq.models.transformer.transformer_legacy import base_architecture
 
 from . import translation as model  # noqa: F401  (registers the model that the names below belong to)
 from .positions import POSITIONS
-from .training.distributed import join_processes
 
 SIZES: Dict[str, Dict[str, Any]] = {
     "base": dict(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6, dropout=0.1),
@@ -67,7 +66,6 @@ def _let_half_precision_run(args: Any) -> None:
 
 def _set_size(args: Any, size: str) -> None:
     _let_half_precision_run(args)
-    join_processes(args)
     dimensions = dict(SIZES[size])
     args.dropout = getattr(args, "dropout", dimensions.pop("dropout"))
     for name, value in dimensions.items():

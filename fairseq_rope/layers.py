@@ -7,8 +7,9 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
-from .attention import SELF_ATTENTION, EncoderAttention, PositionalMultiheadAttention
+from .attention import SELF_ATTENTION, EncoderAttention, IncrementalState, PositionalMultiheadAttention
 from .positions import PositionEncoding
+from .unregistered import Unregistered
 
 FAST_PATH_COPIES = tuple(
     f"{module}_{kind}" for module in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias")
@@ -25,7 +26,7 @@ class PositionalEncoderLayer(TransformerEncoderLayerBase):
     """
 
     def __init__(self, cfg: Any, position: PositionEncoding) -> None:
-        self._position = [position]  # in a list: needed before nn.Module.__init__, registered by the encoder
+        self._shared_position = Unregistered(position)
         super().__init__(cfg)
         self.can_use_fastpath = False
         for name in FAST_PATH_COPIES:
@@ -54,7 +55,7 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
     """A decoder layer whose self-attention knows positions; the attention to the encoder has none."""
 
     def __init__(self, cfg: Any, position: PositionEncoding, no_encoder_attn: bool = False) -> None:
-        self._position = [position]
+        self._shared_position = Unregistered(position)
         super().__init__(cfg, no_encoder_attn)
         self.need_attn = False  # attention weights only when they are asked for
 
@@ -80,7 +81,7 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
         x: Tensor,
         encoder_out: Optional[Tensor] = None,
         encoder_padding_mask: Optional[Tensor] = None,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        incremental_state: Optional[IncrementalState] = None,
         prev_self_attn_state: Optional[List[Tensor]] = None,
         prev_attn_state: Optional[List[Tensor]] = None,
         self_attn_mask: Optional[Tensor] = None,
@@ -106,7 +107,7 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
 
 
 def _build_attention(layer: Any, embed_dim: int, cfg: Any, side: Any, **kwargs: Any) -> PositionalMultiheadAttention:
-    encoding: PositionEncoding = layer._position[0]
+    encoding: PositionEncoding = layer._shared_position.module
     return SELF_ATTENTION[encoding.attention](
         embed_dim,
         side.attention_heads,

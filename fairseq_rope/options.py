@@ -111,6 +111,6 @@ def _reject_unused(args: Any) -> None:
     for name in POSITIONS:
         for option, field in _options(name).items():
             if option not in used and getattr(args, option, None) not in (None, field.default):
-                only = field.metadata.get("side")
-                nobody = f"the {only} does not use" if only else "neither side uses"
-                raise ValueError(f"{_flag(option)} belongs to the encoding {name}, which {nobody}: leave it out")
+                only_side = field.metadata.get("side")
+                unused = f"the {only_side} does not use" if only_side else "neither side uses"
+                raise ValueError(f"{_flag(option)} belongs to the encoding {name}, which {unused}: leave it out")

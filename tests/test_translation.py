@@ -1,5 +1,6 @@
 """The model as fairseq users see it: stock equivalence, flags, options that are refused, command line."""
 
+import copy
 import dataclasses
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES
 from fairseq_rope.layers import FAST_PATH_COPIES
 from fairseq_rope.positions import POSITIONS, PositionEncoding
 
-from .helpers import FP32, build, build_with, decoder_input, pad, sentences, stack
+from .helpers import ENCODINGS, FP32, build, build_felt, build_with, decoder_input, pad, sentences, stack
 
 
 def without_stock_extras(state):
@@ -43,6 +44,28 @@ def test_a_state_dict_with_the_fast_paths_copies_loads():
     for name in FAST_PATH_COPIES:
         state[f"encoder.layers.0.{name}"] = torch.zeros(1)
     build_with("rope", seed=1).load_state_dict(state)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_decoders_own_methods_reorder_beams_and_keep_sentences(encoding):
+    """A row of the cached decoder computes what a full pass over that row's tokens and sentence does."""
+    model = build_felt(encoding)
+    source, target = sentences(3, 6), decoder_input(sentences(8, 4, seed=2))
+    owner = torch.arange(3)  # each row's sentence
+    state = {}
+    with torch.no_grad():
+        encoder_out, tokens = model.encoder(source), target[:3, :1]
+        for step, (order, kept) in enumerate([([0, 0, 1, 1, 2, 2], None), ([1, 0, 4, 4], [0, 2]), ([2, 3], [1])]):
+            model.decoder(tokens, encoder_out, state)
+            order = torch.tensor(order)
+            if kept is not None:
+                model.decoder.keep_sentences(state, torch.tensor(kept))
+            model.decoder.reorder_beams(state, order)
+            owner = owner[order]
+            tokens = torch.cat([tokens[order], target[: len(order), step + 1, None]], dim=1)
+            cached = model.decoder(tokens, encoder_out, copy.deepcopy(state))[0][:, -1]
+            full = model.decoder(tokens, model.encoder(source[owner]))[0][:, -1]
+            torch.testing.assert_close(cached, full, **FP32)
 
 
 def test_each_side_has_its_own_encoding():

@@ -2,6 +2,7 @@
 
 from typing import Dict, Type
 
+from .cache import IncrementalState
 from .encoder import EncoderAttention
 from .linear import LinearAttention
 from .multihead import PositionalMultiheadAttention
@@ -12,4 +13,4 @@ SELF_ATTENTION: Dict[str, Type[PositionalMultiheadAttention]] = {
 }
 """The kinds of self-attention, by :attr:`fairseq_rope.positions.PositionEncoding.attention`."""
 
-__all__ = ["SELF_ATTENTION", "EncoderAttention", "LinearAttention", "PositionalMultiheadAttention"]
+__all__ = ["SELF_ATTENTION", "EncoderAttention", "IncrementalState", "LinearAttention", "PositionalMultiheadAttention"]

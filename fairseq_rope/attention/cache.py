@@ -1,11 +1,14 @@
 """Keys and values of earlier decoding steps, in buffers with room for the next ones."""
 
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 ROOM = 32  # steps
+
+IncrementalState = Dict[str, Dict[str, Optional[Tensor]]]
+"""What fairseq's modules keep from one step of decoding to the next, each under a name of its own."""
 
 
 class KeyValueCache:
@@ -28,11 +31,11 @@ class KeyValueCache:
 
     def append(self, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
         """Takes T new steps ``(B, H, T, D)`` and returns the keys and values of all S steps, ``(B, H, S, D)``."""
-        batch, old, length = k.size(0), self.length, self.length + k.size(2)
+        batch, past_length, length = k.size(0), self.length, self.length + k.size(2)
         if torch.is_grad_enabled():  # nothing may be written in place
             new = torch.stack([k, v])
             if self.buffer is not None:
-                past = self.buffer[:, :, :, :old]
+                past = self.buffer[:, :, :, :past_length]
                 past = past[:, :batch] if self.order is None else past.index_select(1, self.order)
                 new = torch.cat([past, new], dim=3)
             self.buffer, self.spare, self.order = new, None, None
@@ -40,8 +43,8 @@ class KeyValueCache:
             if self.buffer is None or self.order is not None or self.buffer.size(3) < length:
                 self._move(k, length)
             assert self.buffer is not None
-            self.buffer[0, :batch, :, old:length] = k
-            self.buffer[1, :batch, :, old:length] = v
+            self.buffer[0, :batch, :, past_length:length] = k
+            self.buffer[1, :batch, :, past_length:length] = v
         self.length = length
         return self.buffer[0, :batch, :, :length], self.buffer[1, :batch, :, :length]
 
@@ -52,9 +55,9 @@ class KeyValueCache:
         if target is None or target.size(1) < batch or target.size(3) < length:
             target = k.new_empty(2, batch, heads, max(ROOM, 2 * length), dim)
         if self.buffer is not None:
-            past, place = self.buffer[:, :, :, : self.length], target[:, :batch, :, : self.length]
+            past, destination = self.buffer[:, :, :, : self.length], target[:, :batch, :, : self.length]
             if self.order is None:
-                place.copy_(past[:, :batch])
+                destination.copy_(past[:, :batch])
             else:
-                torch.index_select(past, 1, self.order, out=place)
+                torch.index_select(past, 1, self.order, out=destination)
         self.buffer, self.spare, self.order = target, self.buffer, None

@@ -1,10 +1,11 @@
 """Attention to the encoder: fairseq's own, which in decoding serves several beams with one set of keys."""
 
-from typing import Dict, Optional, Tuple
+from typing import Optional, Tuple
 
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
+from .cache import IncrementalState
 from .kernels import product
 
 
@@ -20,7 +21,7 @@ class EncoderAttention(MultiheadAttention):
         key: Optional[Tensor],
         value: Optional[Tensor],
         key_padding_mask: Optional[Tensor] = None,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        incremental_state: Optional[IncrementalState] = None,
         need_weights: bool = True,
         static_kv: bool = False,
         attn_mask: Optional[Tensor] = None,

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .cache import IncrementalState
 from .multihead import PositionalMultiheadAttention
 
 SMALLEST_DENOMINATOR = 1e-6
@@ -35,7 +36,7 @@ class LinearAttention(PositionalMultiheadAttention):
         k: Tensor,
         v: Tensor,
         key_padding_mask: Optional[Tensor],
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        incremental_state: Optional[IncrementalState],
         attn_mask: Optional[Tensor],
         causal: bool,
         need_weights: bool,

@@ -3,13 +3,14 @@
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, Optional, Tuple
 
-import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from ..positions import PositionEncoding
-from .cache import KeyValueCache
+from ..unregistered import Unregistered
+from .cache import IncrementalState, KeyValueCache
 from .kernels import product, scaled_dot_product_attention
+from .masks import merge_masks, with_future
 
 
 class PositionalMultiheadAttention(MultiheadAttention):
@@ -34,14 +35,14 @@ class PositionalMultiheadAttention(MultiheadAttention):
             if kwargs.get(option):
                 raise ValueError(f"{option} cannot be combined with a position encoding: leave it unset")
         super().__init__(embed_dim, num_heads, self_attention=True, **kwargs)
-        self._encoding = [encoding]  # in a list, so that it is not registered once per layer
+        self._shared_encoding = Unregistered(encoding)
         self._context: Optional[Dict[str, Tensor]] = None
         self._causal = False
         self.position = encoding.build_layer(self)
 
     @property
     def encoding(self) -> PositionEncoding:
-        return self._encoding[0]
+        return self._shared_encoding.module
 
     @contextmanager
     def at(self, context: Dict[str, Tensor], causal: bool = False) -> Iterator[None]:
@@ -62,7 +63,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         key: Optional[Tensor] = None,
         value: Optional[Tensor] = None,
         key_padding_mask: Optional[Tensor] = None,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        incremental_state: Optional[IncrementalState] = None,
         need_weights: bool = True,
         static_kv: bool = False,
         attn_mask: Optional[Tensor] = None,
@@ -110,7 +111,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         k: Tensor,
         v: Tensor,
         key_padding_mask: Optional[Tensor],
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        incremental_state: Optional[IncrementalState],
         attn_mask: Optional[Tensor],
         causal: bool,
         need_weights: bool,
@@ -124,41 +125,76 @@ class PositionalMultiheadAttention(MultiheadAttention):
             context: the result of the encoding's ``prepare``.
 
         Returns:
-            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` if they are needed.
+            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` in fp32 if they are needed, else None.
         """
         q, k = self.encoding.rotate(q, k, **context)
         if incremental_state is not None:
             k, v, key_padding_mask = self._append_to_cache(incremental_state, k, v, key_padding_mask)
         bias = self.encoding.logit_bias(q, k, self.position, **context)
-        scale = self.encoding.logit_scale(self.head_dim)
-        # in a step of decoding, one query for each sentence, fairseq's own two products have its bits and are faster
+        # in a step of decoding, with one query for each sentence, the explicit way is faster and has fairseq's bits
         explicit = need_weights or self.encoding.needs_weights or incremental_state is not None
-        no_masks = bias is None and attn_mask is None and key_padding_mask is None
-        flag = causal and no_masks and not explicit  # the kernel's own causal mask
-        if causal and not flag:
-            attn_mask = self._with_future(attn_mask, q)
-        mask = self._merge_masks(bias, attn_mask, key_padding_mask, q)
-
-        dropout = self.dropout_module
+        unmasked = bias is None and attn_mask is None and key_padding_mask is None
+        kernel_is_causal = causal and unmasked and not explicit
+        if causal and not kernel_is_causal:
+            attn_mask = with_future(attn_mask, q)
+        mask = merge_masks(bias, attn_mask, key_padding_mask, q)
         if not explicit:
-            dropout_p = dropout.p if self.training or dropout.apply_during_inference else 0.0
-            return scaled_dot_product_attention(
-                q, k, v, attn_mask=mask, dropout_p=dropout_p, is_causal=flag, scale=scale
-            ), None
+            return self._fused(q, k, v, mask, kernel_is_causal), None
+        out, weights = self._explicit(q, k, v, mask, context)
+        return out, weights if need_weights else None
+
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], is_causal: bool) -> Tensor:
+        """Attention by PyTorch's kernel, which never holds the weights as a whole.
+
+        Args:
+            q: ``(B, H, T, D)``.
+            k, v: ``(B, H, S, D)``.
+            mask: added to the scaled logits, broadcastable to ``(B, H, T, S)`` and of q's dtype, or None.
+            is_causal: the kernel hides later keys itself; only without ``mask``, where T = S.
+
+        Returns:
+            ``(B, H, T, D)``.
+        """
+        dropout = self.dropout_module
+        return scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=mask,
+            dropout_p=dropout.p if self.training or dropout.apply_during_inference else 0.0,
+            is_causal=is_causal,
+            scale=self.encoding.logit_scale(self.head_dim),
+        )
+
+    def _explicit(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], context: Dict[str, Tensor]
+    ) -> Tuple[Tensor, Tensor]:
+        """Attention by two products, with the weights between them, and with the encoding's ``value_bias``.
+
+        Args:
+            q: ``(B, H, T, D)``.
+            k, v: ``(B, H, S, D)``.
+            mask: added to the scaled logits, broadcastable to ``(B, H, T, S)`` and of q's dtype, or None.
+            context: the result of the encoding's ``prepare``.
+
+        Returns:
+            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` before dropout, in fp32.
+        """
+        scale = self.encoding.logit_scale(self.head_dim)
         # in fp32 already here: in fp16 the mask of a padded key and a negative logit add up to -inf
         logits = product(q * scale, k.transpose(-2, -1)).float()
         weights = (logits if mask is None else logits + mask).softmax(dim=-1)
-        dropped = dropout(weights.type_as(q))
+        dropped = self.dropout_module(weights.type_as(q))
         out = product(dropped, v)
         value_bias = self.encoding.value_bias(dropped, self.position, **context)
-        return (out if value_bias is None else out + value_bias), weights if need_weights else None
+        return (out if value_bias is None else out + value_bias), weights
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)  # (T, B, C) -> (B, H, T, D)
 
     def _append_to_cache(
         self,
-        incremental_state: Dict[str, Dict[str, Optional[Tensor]]],
+        incremental_state: IncrementalState,
         k: Tensor,
         v: Tensor,
         key_padding_mask: Optional[Tensor],
@@ -179,8 +215,8 @@ class PositionalMultiheadAttention(MultiheadAttention):
         return k, v, key_padding_mask
 
     def reorder_incremental_state(
-        self, incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]], new_order: Tensor
-    ) -> Optional[Dict[str, Dict[str, Optional[Tensor]]]]:
+        self, incremental_state: Optional[IncrementalState], new_order: Tensor
+    ) -> Optional[IncrementalState]:
         """Row ``i`` of the cached steps becomes what row ``new_order[i]`` was."""
         state: Dict[str, Any] = self._get_input_buffer(incremental_state)
         cache = state.pop("keys_values", None)
@@ -189,28 +225,3 @@ class PositionalMultiheadAttention(MultiheadAttention):
             cache.reorder(new_order)
             state["keys_values"] = cache
         return incremental_state
-
-    @staticmethod
-    def _with_future(attn_mask: Optional[Tensor], q: Tensor) -> Tensor:
-        """``attn_mask`` with -inf for keys behind the query: ``(T, T)``."""
-        future = q.new_full((q.size(2), q.size(2)), float("-inf")).triu(1)
-        return future if attn_mask is None else future + attn_mask
-
-    @staticmethod
-    def _merge_masks(
-        bias: Optional[Tensor], attn_mask: Optional[Tensor], key_padding_mask: Optional[Tensor], q: Tensor
-    ) -> Optional[Tensor]:
-        """What is added to the logits, broadcastable to ``(B, H, T, S)`` and of q's dtype, or None.
-
-        Padded keys get the smallest finite number, not -inf: the queries of left padding in a decoder see nothing
-        but padding, and a row of -inf would turn them, and through the next layer everything, into NaN.
-        """
-        mask = bias
-        if attn_mask is not None:
-            attn_mask = attn_mask[None, None].type_as(q)
-            mask = attn_mask if mask is None else mask + attn_mask
-        if key_padding_mask is not None:
-            padding = key_padding_mask[:, None, None, :].bool()
-            zero_or_mask = q.new_zeros(()) if mask is None else mask
-            mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
-        return None if mask is None else mask.type_as(q)

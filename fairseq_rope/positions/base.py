@@ -23,6 +23,7 @@ tests follow from the registry.
 from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, NamedTuple, Optional, Tuple
 
+import torch
 from torch import Tensor, nn
 
 
@@ -59,7 +60,23 @@ class Steps(NamedTuple):
     special: Tensor
     """``(B or 1, T)``, True where the token is the special symbol: ``</s>``, which ends a source and begins a target"""
 
+    @classmethod
+    def of(cls, tokens: Tensor, padding_idx: int, special_idx: int, shift_invariant: bool) -> "Steps":
+        """Where ``tokens`` ``(B, T)`` stand.
+
+        Args:
+            tokens: int64, padded with ``padding_idx`` on either side.
+            special_idx: the special symbol.
+            shift_invariant: only distances matter, so that the places in the tensor serve all sentences: ``(1, T)``.
+        """
+        if shift_invariant:
+            positions = torch.arange(tokens.size(1), device=tokens.device)[None]
+        else:
+            positions = (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
+        return cls(positions, tokens.eq(special_idx))
+
     def last(self) -> "Steps":
+        """The newest step alone: ``(B or 1, 1)``."""
         return Steps(self.positions[:, -1:], self.special[:, -1:])
 
 

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..unregistered import Unregistered
 from .base import PositionEncoding, Stack, Steps
 from .relative import check_distance, distance_rows, products_with_rows
 
@@ -91,12 +92,12 @@ class ContentProjections(nn.Module):
 
     def __init__(self, attention: Any) -> None:
         super().__init__()
-        self._attention = [attention]
+        self._attention = Unregistered(attention)
 
     @property
     def k_proj(self) -> nn.Linear:
-        return self._attention[0].k_proj
+        return self._attention.module.k_proj
 
     @property
     def q_proj(self) -> nn.Linear:
-        return self._attention[0].q_proj
+        return self._attention.module.q_proj

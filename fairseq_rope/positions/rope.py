@@ -103,13 +103,13 @@ class RotaryEncoding(PositionEncoding):
 
     def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
         rotation = context["rotation"]
-        return self._rotated(q, rotation), self._rotated(k, rotation)
+        return self._rotate_channels(q, rotation), self._rotate_channels(k, rotation)
 
-    def _rotated(self, x: Tensor, rotation: Tensor) -> Tensor:
+    def _rotate_channels(self, x: Tensor, rotation: Tensor) -> Tensor:
         if self.dim < x.size(-1):
             rotated, rest = x[..., : self.dim], x[..., self.dim :]
             # a view of pairs needs even strides, which an odd head dimension has not
-            return torch.cat([self._rotated(rotated.contiguous(), rotation), rest], dim=-1)
+            return torch.cat([self._rotate_channels(rotated.contiguous(), rotation), rest], dim=-1)
         return _Rotation.apply(x, rotation, self.options.layout == "interleaved")
 
 
@@ -134,9 +134,9 @@ class _Rotation(torch.autograd.Function):
 def _rotate_neighbours(x: Tensor, rotation: Tensor) -> Tensor:
     if x.stride(-1) != 1 or any(stride % 2 for stride in (*x.stride()[:-1], x.storage_offset())):
         x = x.contiguous()
-    wide = x.float()
-    pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)))  # (B, H, T, D) -> (B, H, T, D/2)
-    pairs = pairs * rotation if wide is x else pairs.mul_(rotation)
+    precise = x.float()
+    pairs = torch.view_as_complex(precise.unflatten(-1, (-1, 2)))  # (B, H, T, D) -> (B, H, T, D/2)
+    pairs = pairs * rotation if precise is x else pairs.mul_(rotation)
     return torch.view_as_real(pairs).flatten(-2).type_as(x)
 
 

@@ -61,11 +61,12 @@ class UntiedAbsoluteEncoding(PositionEncoding):
 
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         self.check_table(self.stack.max_positions, key.positions)
-        alike = (key.positions == key.positions[:1]).all() & (key.special == key.special[:1]).all()
-        same, last = torch.stack([alike.long(), key.positions.max()]).tolist()
-        if same:
+        rows_are_equal = (key.positions == key.positions[:1]).all() & (key.special == key.special[:1]).all()
+        # both numbers in one transfer from the device
+        one_row_serves_all, last_position = torch.stack([rows_are_equal.long(), key.positions.max()]).tolist()
+        if one_row_serves_all:
             query, key = (Steps(*(x[:1] for x in steps)) for steps in (query, key))  # one matrix for all sentences
-        return {"bias": self._bias(query, key, last + 1)}
+        return {"bias": self._bias(query, key, last_position + 1)}
 
     def _bias(self, query: Steps, key: Steps, length: int) -> Tensor:
         """What is added to the logits: ``(B or 1, H, T, S)``; all positions are below ``length``."""

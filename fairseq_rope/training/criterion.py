@@ -13,6 +13,8 @@ from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ..output_projection import output_weight
+
 CHUNK = {"cpu": 2**25, "cuda": 2**28}
 """Bytes of logits held at once, by type of device."""
 
@@ -56,58 +58,117 @@ def linear_label_smoothed_nll_loss(
     return loss, nll_loss
 
 
+def _rows_of_a_chunk(features: Tensor, types: int) -> int:
+    """How many of the N tokens go through the loss at once: chunks of about equal size within ``CHUNK`` bytes."""
+    tokens, limit = features.size(0), CHUNK.get(features.device.type, CHUNK["cuda"])
+    chunks = max(1, -(-tokens * types * features.element_size() // limit))
+    return max(1, -(-tokens // chunks))
+
+
+class _Smoothing:
+    """The weights of a token's loss ``certain * nll + smooth * sum(nll of every type)``, and its targets.
+
+    Args:
+        epsilon: of the label smoothing.
+        types: V.
+        ignore_index: a target with this index has no loss, or None.
+    """
+
+    def __init__(self, epsilon: float, types: int, ignore_index: Optional[int]) -> None:
+        self.types = types
+        self.smooth = epsilon / (types - 1)
+        self.certain = 1 - epsilon - self.smooth
+        self.ignore_index = ignore_index
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tuple[Tensor, Tensor]:
+        """Loss and negative log-likelihood of a chunk, both summed; ``logits`` become probabilities in place.
+
+        Args:
+            logits: ``(n, V)``, fp32 or fp64.
+            labels: ``(n, 1)``, int64.
+        """
+        at_target, total = logits.gather(-1, labels), logits.sum(-1, keepdim=True)
+        highest = logits.amax(-1, keepdim=True)
+        probabilities = torch.softmax(logits, dim=-1, out=logits)
+        # log sum exp(logits): at the maximum, the probability is exp(highest) / sum
+        log_sum = highest - probabilities.amax(-1, keepdim=True).log_()
+        nll = log_sum - at_target
+        loss = self.certain * nll + self.smooth * (self.types * log_sum - total)
+        if self.ignore_index is not None:
+            ignored = labels.eq(self.ignore_index)
+            nll, loss = nll.masked_fill(ignored, 0), loss.masked_fill(ignored, 0)
+        return loss.sum(), nll.sum()
+
+    def gradient(self, probabilities: Tensor, labels: Tensor) -> Tensor:
+        """Of a chunk's loss with respect to its logits, ``(n, V)``, in the place of ``probabilities``."""
+        certain = probabilities.new_full((1, 1), -self.certain).expand_as(labels)
+        gradient = probabilities.sub_(self.smooth).scatter_add_(-1, labels, certain)
+        if self.ignore_index is not None:
+            gradient.masked_fill_(labels.eq(self.ignore_index), 0)
+        return gradient
+
+
+class _Gradients:
+    """The gradients of features and weight, filled chunk by chunk; each is None where it is not needed.
+
+    Args:
+        features: ``(N, C)``.
+        weight: ``(V, C)``; its gradient is summed in ``precise``.
+        matrix: ``weight`` in the dtype of ``features``.
+        needed: whether the gradient of ``features`` is needed, and that of ``weight``.
+        precise: fp32 or fp64.
+    """
+
+    def __init__(
+        self, features: Tensor, weight: Tensor, matrix: Tensor, needed: Tuple[bool, bool], precise: torch.dtype
+    ) -> None:
+        self.matrix = matrix
+        self.features = torch.empty_like(features) if needed[0] else None
+        self.weight = weight.new_zeros(weight.shape, dtype=precise) if needed[1] else None
+        # in half precision, a place for a chunk's share of the weight's gradient
+        self.share = torch.empty_like(matrix) if needed[1] and features.dtype != precise else None
+
+    def add(self, start: int, x: Tensor, gradient: Tensor) -> None:
+        """Adds a chunk: its features ``x`` ``(n, C)``, from row ``start`` on, and its logits' gradient ``(n, V)``."""
+        if self.features is not None:
+            torch.mm(gradient, self.matrix, out=self.features[start : start + len(x)])
+        if self.weight is not None and self.share is None:
+            self.weight.addmm_(gradient.t(), x)
+        elif self.weight is not None:
+            self.weight.add_(torch.mm(gradient.t(), x, out=self.share))
+
+
 class _LinearLoss(torch.autograd.Function):
+    """Computes the gradients together with the loss: the logits of a chunk exist once."""
+
     @staticmethod
     def forward(
         ctx: Any, features: Tensor, weight: Tensor, target: Tensor, epsilon: float, ignore_index: Optional[int]
     ) -> Tuple[Tensor, Tensor]:
         (tokens, types), dtype = (features.size(0), weight.size(0)), features.dtype
         precise = torch.promote_types(dtype, torch.float)
-        smooth = epsilon / (types - 1)
-        certain = 1 - epsilon - smooth
         matrix = weight.to(dtype)
-        needs_features, needs_weight = ctx.needs_input_grad[:2]
-        grad_features = torch.empty_like(features) if needs_features else None
-        grad_weight = weight.new_zeros(weight.shape, dtype=precise) if needs_weight else None
+        needed = ctx.needs_input_grad[:2]
+        smoothing = _Smoothing(epsilon, types, ignore_index)
+        gradients = _Gradients(features, weight, matrix, needed, precise)
         loss, nll_loss = (features.new_zeros((), dtype=precise) for _ in range(2))
         scale = FP16_SCALE if dtype == torch.half else 1.0
 
-        limit = CHUNK.get(features.device.type, CHUNK["cuda"])
-        chunks = max(1, -(-tokens * types * features.element_size() // limit))
-        rows = max(1, -(-tokens // chunks))
-        logits = features.new_empty(rows, types)
-        # in half precision, a copy in fp32 for the softmax, and a place for a chunk's share of the weight's gradient
-        wide = logits if dtype == precise else features.new_empty(rows, types, dtype=precise)
-        share = None if dtype == precise or grad_weight is None else torch.empty_like(matrix)
+        rows = _rows_of_a_chunk(features, types)
+        chunk_logits = features.new_empty(rows, types)
+        # in half precision, a copy for the softmax
+        precise_logits = chunk_logits if dtype == precise else features.new_empty(rows, types, dtype=precise)
         for start in range(0, tokens, rows):
             x, labels = features[start : start + rows], target[start : start + rows, None]
-            z = torch.mm(x, matrix.t(), out=logits[: len(x)])
-            p = wide[: len(x)]
-            if p is not z:
-                p = p.copy_(z)
-            at_target, total, highest = p.gather(-1, labels), p.sum(-1, keepdim=True), p.amax(-1, keepdim=True)
-            torch.softmax(p, dim=-1, out=p)
-            log_sum = highest - p.amax(-1, keepdim=True).log_()  # log sum exp(z): at the maximum, p = exp(z) / sum
-            nll = log_sum - at_target
-            token_loss = certain * nll + smooth * (types * log_sum - total)
-            if ignore_index is not None:
-                ignored = labels.eq(ignore_index)
-                nll, token_loss = nll.masked_fill(ignored, 0), token_loss.masked_fill(ignored, 0)
-            nll_loss, loss = nll_loss + nll.sum(), loss + token_loss.sum()
-            if grad_features is None and grad_weight is None:
-                continue
-            p.sub_(smooth).scatter_add_(-1, labels, p.new_full((1, 1), -certain).expand_as(labels))
-            if ignore_index is not None:
-                p.masked_fill_(ignored, 0)
-            grad = p if p is z else torch.mul(p, scale, out=z)
-            if grad_features is not None:
-                torch.mm(grad, matrix, out=grad_features[start : start + rows])
-            if grad_weight is not None and share is None:
-                grad_weight.addmm_(grad.t(), x)
-            elif grad_weight is not None:
-                grad_weight.add_(torch.mm(grad.t(), x, out=share))
+            logits = torch.mm(x, matrix.t(), out=chunk_logits[: len(x)])
+            probabilities = logits if dtype == precise else precise_logits[: len(x)].copy_(logits)
+            chunk_loss, chunk_nll = smoothing.losses(probabilities, labels)
+            loss, nll_loss = loss + chunk_loss, nll_loss + chunk_nll
+            if any(needed):
+                gradient = smoothing.gradient(probabilities, labels)
+                gradients.add(start, x, gradient if dtype == precise else torch.mul(gradient, scale, out=logits))
         ctx.scale = scale
-        ctx.grads = grad_features, None if grad_weight is None else grad_weight.to(weight.dtype)
+        ctx.grads = gradients.features, None if gradients.weight is None else gradients.weight.to(weight.dtype)
         ctx.mark_non_differentiable(nll_loss)
         return loss, nll_loss
 
@@ -122,25 +183,11 @@ class _LinearLoss(torch.autograd.Function):
         return (*(grad if grad is None or is_one else grad * grad_loss for grad in grads), None, None, None)
 
 
-def output_weight(model: nn.Module) -> Optional[Tensor]:
-    """The weight ``(V, C)`` of a transformer whose logits are a plain linear function of its features; else None.
-
-    None, too, while FSDP holds the weight in pieces.
-    """
-    decoder = getattr(model, "decoder", None)
-    projection = getattr(decoder, "output_projection", None)
-    if type(projection) is not nn.Linear or projection.bias is not None:
-        return None
-    if getattr(decoder, "adaptive_softmax", None) is not None:
-        return None
-    return projection.weight if projection.weight.dim() == 2 else None
-
-
 def _gives_features(model: Any) -> bool:
     while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
         model = model.module
-    takes = "features_only" in inspect.signature(type(model).forward).parameters
-    return takes or isinstance(model, FairseqLanguageModel)  # which hands what it does not know to its decoder
+    has_argument = "features_only" in inspect.signature(type(model).forward).parameters
+    return has_argument or isinstance(model, FairseqLanguageModel)  # which hands what it does not know to its decoder
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)

@@ -5,68 +5,87 @@ each, it would train as many independent copies, without a word.
 """
 
 import os
-import sys
-from typing import Any, Container, Mapping, Sequence
+from typing import Any, Callable, Mapping, Optional
 
 import torch
+from fairseq.distributed import utils as distributed_utils
 
 NEEDED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}
-"""What says how many processes a launcher started that fairseq does not know on CPUs."""
+"""The variables that tell how many processes a launcher started which fairseq does not know on CPUs."""
 
 
-def join_processes(args: Any, environ: Mapping[str, str] = os.environ) -> None:
-    """Makes ``fairseq-train`` one of the processes that were started together: over gloo on CPUs, NCCL on GPUs.
+def install() -> None:
+    """Lets every training of this process join the processes that were started together, whatever the architecture.
+
+    It replaces ``fairseq.distributed.utils.call_main``, through which all of fairseq's commands start their work, by a
+    function that first calls :func:`join_processes`. fairseq has no hook there: what it calls earlier (presets, a
+    model's ``add_args``) is for one architecture and runs for other reasons as well, and what it calls later (tasks,
+    criteria, optimizers) comes after the decision between one process and several. ``infer_init_method``, where fairseq
+    decides, does not see ``--cpu``. Installing reads neither the command line nor the environment. A second call
+    changes nothing.
+    """
+    stock: Callable[..., Any] = distributed_utils.call_main
+    if stock.__module__ == __name__:
+        return
+
+    def call_main(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
+        join_processes(cfg)
+        stock(cfg, main, **kwargs)
+
+    distributed_utils.call_main = call_main
+
+
+def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> None:
+    """Makes a training one of the processes that were started together: over gloo on CPUs, NCCL on GPUs.
 
     Args:
-        args: what ``fairseq-train`` parsed; changed in place. Left alone if it names ``--distributed-init-method``.
-        environ: ``WORLD_SIZE``, ``RANK``, ``MASTER_ADDR`` and ``MASTER_PORT``, as torchrun sets them.
+        cfg: fairseq's whole configuration; changed in place. It is left alone if it names
+            ``--distributed-init-method``, or has no optimizer: validation and translation go fairseq's own way.
+        environ: ``WORLD_SIZE``, ``RANK``, ``MASTER_ADDR`` and ``MASTER_PORT``, as torchrun sets them; by default those
+            of this process.
 
     Raises:
         ValueError: several processes were started in a way that would make each train on its own.
     """
-    if not hasattr(args, "distributed_init_method") or args.distributed_init_method is not None:
+    environ = os.environ if environ is None else environ
+    if cfg.optimizer is None or cfg.distributed_training.distributed_init_method is not None:
         return
-    on_cpu = getattr(args, "cpu", False) or not torch.cuda.is_available()
+    on_cpu = cfg.common.cpu or not torch.cuda.is_available()
     world_size = int(environ.get("WORLD_SIZE", 1))
     if world_size == 1:
-        for variable, launcher in OTHER_LAUNCHERS.items():
-            if on_cpu and int(environ.get(variable, 1)) > 1:
-                raise ValueError(
-                    f"{launcher} started {environ[variable]} processes ({variable}), which would each train a model of "
-                    "its own on CPUs: start them with torchrun"
-                )
+        if on_cpu:
+            _refuse_other_launchers(environ)
         return
     missing = [name for name in NEEDED if name not in environ]
     if missing:
         raise ValueError(f"WORLD_SIZE is {world_size} but {missing[0]} is not set: start the processes with torchrun")
-    args.distributed_world_size = world_size
+    _replace(cfg, distributed_world_size=world_size)
     if on_cpu:
-        args.distributed_init_method = "env://"
-        args.distributed_rank = int(environ["RANK"])
-        args.distributed_no_spawn = True
-        args.distributed_backend = "gloo"
-        if args.ddp_backend == "pytorch_ddp":  # fairseq hands it a device, which it refuses on CPUs
-            args.ddp_backend = "legacy_ddp"
-
-
-def refuse_others(
-    known: Container[str], argv: Sequence[str] = sys.argv, environ: Mapping[str, str] = os.environ
-) -> None:
-    """Stops torchrun's processes from training an architecture that :func:`join_processes` does not see.
-
-    Args:
-        known: this project's architectures.
-        argv: the command line.
-
-    Raises:
-        ValueError: several processes, no more than one GPU here, and an ``--arch`` of somebody else.
-    """
-    words = [part for word in argv for part in word.split("=", 1)]
-    arch = next((words[i + 1] for i, word in enumerate(words[:-1]) if word in ("--arch", "-a")), None)
-    alone = torch.cuda.device_count() <= 1 and "--distributed-init-method" not in words
-    if arch is not None and arch not in known and alone and int(environ.get("WORLD_SIZE", 1)) > 1:
-        raise ValueError(
-            f"{environ['WORLD_SIZE']} processes would each train a {arch} of its own: name --distributed-init-method "
-            "and --distributed-rank, or take an architecture of `python -m fairseq_rope`"
+        _replace(
+            cfg,
+            distributed_init_method="env://",
+            distributed_rank=int(environ["RANK"]),
+            distributed_no_spawn=True,
+            distributed_backend="gloo",
         )
+        if cfg.distributed_training.ddp_backend == "pytorch_ddp":  # fairseq hands it a device, which it refuses on CPUs
+            _replace(cfg, ddp_backend="legacy_ddp")
+
+
+def _refuse_other_launchers(environ: Mapping[str, str]) -> None:
+    """Raises ValueError if a launcher other than torchrun started several processes."""
+    for variable, launcher in OTHER_LAUNCHERS.items():
+        if int(environ.get(variable, 1)) > 1:
+            raise ValueError(
+                f"{launcher} started {environ[variable]} processes ({variable}), which would each train a model of "
+                "its own on CPUs: start them with torchrun"
+            )
+
+
+def _replace(cfg: Any, **options: Any) -> None:
+    """Sets options of the section ``distributed_training``, and their copies in other sections (BMUF, some losses)."""
+    for section in (cfg[name] for name in cfg):
+        for option, value in options.items():
+            if hasattr(section, option):
+                setattr(section, option, value)

@@ -37,9 +37,9 @@ class FusedAdam(torch.optim.AdamW):
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         epsilons = [group["eps"] for group in self.param_groups]
         for group in self.param_groups:
-            steps = (self.state[p]["step"] for p in group["params"] if self.state.get(p))
-            done = int(next(steps, 0))
-            group["eps"] /= math.sqrt(1 - group["betas"][1] ** (done + 1))
+            step_counts = (self.state[p]["step"] for p in group["params"] if self.state.get(p))
+            steps_done = int(next(step_counts, 0))
+            group["eps"] /= math.sqrt(1 - group["betas"][1] ** (steps_done + 1))
         try:
             return super().step(closure)
         finally:

@@ -158,6 +158,39 @@ def test_every_option_of_the_search_equals_fairseqs(name, seed, device, fast_sea
         assert UNK not in tokens
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_at_the_maximum_length_the_end_follows_and_nothing_else(dtype):
+    """Whatever is banned, penalised or suppressed."""
+    model, words = lively().to(dtype=dtype), task().target_dictionary
+    options = dict(beam_size=3, max_len_b=4, min_len=4, unk_penalty=1.5, tokens_to_suppress=("w3",))
+    beams = module._Beams(FastSequenceGenerator([model], words, **options), batch()["net_input"], EOS)
+    beams.tokens[:, 1:5] = 7
+    with torch.no_grad():
+        for step in range(5):
+            log_probs, tokens = beams._best_continuations(step, 6)
+            assert (log_probs.size(1) == 1) == (step == 4)
+        logits = model.decoder(beams.tokens[:, :5], beams.encoder_out)[0][:, -1]
+    assert log_probs.shape == (5, 1) and log_probs.dtype == torch.float32
+    assert tokens.tolist() == [[EOS]] * 5
+    digits = 5e-2 if dtype == torch.bfloat16 else 1e-5  # of a full pass in place of a step with a cache
+    torch.testing.assert_close(log_probs[:, 0], logits.float().log_softmax(-1)[:, EOS], rtol=digits, atol=digits)
+
+
+def test_the_forced_end_ranks_no_other_tokens(monkeypatch):
+    """One search to the maximum length takes its early return once, with the highest logit alone."""
+    forced = []
+
+    class Recorded(module._Beams):
+        def _forced_end(self, logits):
+            forced.append(len(logits))
+            return super()._forced_end(logits)
+
+    monkeypatch.setattr(module, "_Beams", Recorded)
+    model, words = lively(), task().target_dictionary
+    FastSequenceGenerator([model], words, beam_size=3, min_len=5, max_len_b=5).generate([model], batch())
+    assert forced == [15]  # 5 sentences, 3 beams
+
+
 def test_sentences_that_end_at_different_steps_leave_the_batch():
     model = lively(seed=2)
     source = batch(tuple(1 + (5 * i) % 11 for i in range(24)))

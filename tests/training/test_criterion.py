@@ -14,11 +14,11 @@ from fairseq.models.transformer import TransformerDecoder, TransformerModel
 from fairseq.trainer import Trainer
 from torch import nn
 
+from fairseq_rope.output_projection import output_weight
 from fairseq_rope.training import criterion
 from fairseq_rope.training.criterion import (
     FusedLabelSmoothedCrossEntropyCriterion,
     linear_label_smoothed_nll_loss,
-    output_weight,
 )
 from pipeline.benchmark.batch import dictionary, make_batch
 from pipeline.benchmark.models import configure, make_task

@@ -1,14 +1,18 @@
 """Several processes: they train one model, or are refused."""
 
-import argparse
+import copy
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import utils as distributed_utils
 
-from fairseq_rope.training.distributed import join_processes, refuse_others
+import fairseq_rope
+from fairseq_rope.training.distributed import install, join_processes
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, USER_DIR, one_line, parameters, run
 
@@ -16,12 +20,13 @@ TORCHRUN = {"WORLD_SIZE": "3", "RANK": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_
 TOOLS = Path(sys.executable).parent
 
 
-def arguments(**changes):
-    given = dict(distributed_init_method=None, distributed_world_size=1, ddp_backend="pytorch_ddp", cpu=True)
-    return argparse.Namespace(**{**given, **changes})
+def configuration(*flags, parser=options.get_training_parser, adds=("--arch", "roformer_tiny", "--optimizer", "adam")):
+    """fairseq's own, as its commands make it of their flags."""
+    words = ["data", "--task", "translation", "--cpu", "--distributed-world-size", "1", *adds, *flags]
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser(), words))
 
 
-@pytest.mark.parametrize("arch", ["roformer_tiny", "fairseq_transformer_tiny"])
+@pytest.mark.parametrize("arch", ["roformer_tiny", "fairseq_transformer_tiny", "transformer_iwslt_de_en"])
 def test_two_processes_train_what_one_does_at_twice_the_batch(data, tmp_path, arch):
     """fairseq deals its batches out in turn, so that an update of two processes has those of --update-freq 2."""
     train = ["fairseq-train", data / "bin", "--user-dir", USER_DIR, "--arch", arch, *SMALL, "--share-all-embeddings"]
@@ -57,25 +62,64 @@ def test_train_sh_works_in_processes_and_goes_on_with_another_number(data, tmp_p
     one_line(failed, "MASTER_ADDR is needed with NODES=2")
 
 
-def test_torchrun_on_cpus_becomes_a_group_over_gloo():
-    args = arguments()
-    join_processes(args, TORCHRUN)
-    assert (args.distributed_world_size, args.distributed_rank, args.distributed_backend) == (3, 2, "gloo")
-    assert args.distributed_init_method == "env://" and args.distributed_no_spawn
-    assert args.ddp_backend == "legacy_ddp"
+@pytest.mark.parametrize("arch", ["roformer_tiny", "fairseq_transformer_tiny", "transformer_iwslt_de_en"])
+def test_torchrun_on_cpus_becomes_a_group_over_gloo_for_every_architecture(arch):
+    cfg = configuration(adds=("--arch", arch, "--optimizer", "adam"))
+    join_processes(cfg, TORCHRUN)
+    training = cfg.distributed_training
+    assert (training.distributed_world_size, training.distributed_rank) == (3, 2)
+    assert training.distributed_backend == "gloo"
+    assert training.distributed_init_method == "env://" and training.distributed_no_spawn
+    assert training.ddp_backend == "legacy_ddp"
+
+
+def test_copies_of_the_options_in_other_sections_follow():
+    """fairseq has resolved its references between sections by then: adaptive_loss refuses pytorch_ddp, say."""
+    cfg = configuration("--criterion", "adaptive_loss")
+    assert cfg.criterion.ddp_backend == "pytorch_ddp"
+    join_processes(cfg, TORCHRUN)
+    assert cfg.criterion.ddp_backend == cfg.model.ddp_backend == "legacy_ddp"
+    assert cfg.bmuf.distributed_world_size == 3 and "ddp_backend" not in cfg.optimizer
+
+
+def test_a_chosen_ddp_backend_is_left_alone():
+    cfg = configuration("--ddp-backend", "no_c10d")
+    join_processes(cfg, TORCHRUN)
+    assert cfg.distributed_training.ddp_backend == "no_c10d"
+
+
+def test_on_gpus_fairseq_itself_sets_up_the_group(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    cfg = configuration()
+    cfg.common.cpu = False
+    join_processes(cfg, TORCHRUN)
+    training = cfg.distributed_training
+    assert training.distributed_world_size == 3
+    assert training.distributed_init_method is None and training.ddp_backend == "pytorch_ddp"
 
 
 @pytest.mark.parametrize("environ", [{}, {"WORLD_SIZE": "1", "RANK": "0"}])
 def test_one_process_is_left_alone(environ):
-    args = arguments()
-    join_processes(args, environ)
-    assert vars(args) == vars(arguments())
+    cfg = configuration()
+    before = copy.deepcopy(cfg)
+    join_processes(cfg, environ)
+    assert cfg == before
 
 
 def test_an_own_init_method_is_left_alone():
-    given = arguments(distributed_init_method="tcp://localhost:1", distributed_world_size=3)
-    join_processes(given, TORCHRUN)
-    assert given.distributed_world_size == 3 and not hasattr(given, "distributed_rank")
+    cfg = configuration("--distributed-init-method", "tcp://localhost:1")
+    before = copy.deepcopy(cfg)
+    join_processes(cfg, TORCHRUN)
+    assert cfg == before
+
+
+@pytest.mark.parametrize("parser", [options.get_validation_parser, options.get_interactive_generation_parser])
+def test_what_does_not_train_is_left_alone(parser):
+    cfg = configuration(parser=parser, adds=["--path", "x"])
+    before = copy.deepcopy(cfg)
+    join_processes(cfg, TORCHRUN)
+    join_processes(cfg, {"OMPI_COMM_WORLD_SIZE": "2"})
+    assert cfg == before
 
 
 @pytest.mark.parametrize(
@@ -86,20 +130,54 @@ def test_an_own_init_method_is_left_alone():
         ({"OMPI_COMM_WORLD_SIZE": "2"}, "mpirun started 2 processes"),
     ],
 )
-def test_copies_that_would_each_train_alone_are_refused(environ, message):
+@pytest.mark.parametrize("arch", ["roformer_tiny", "transformer_iwslt_de_en"])
+def test_copies_that_would_each_train_alone_are_refused(arch, environ, message):
+    cfg = configuration(adds=("--arch", arch, "--optimizer", "adam"))
     with pytest.raises(ValueError, match=message):
-        join_processes(arguments(), environ)
+        join_processes(cfg, environ)
 
 
-def test_other_architectures_are_not_trained_in_copies(data, tmp_path):
-    launch = ["torchrun", "--standalone", "--nproc-per-node", "2", TOOLS / "fairseq-train", data / "bin"]
-    options = ["--user-dir", USER_DIR, "--arch=transformer_iwslt_de_en", "--save-dir", tmp_path, "--max-update", 1]
-    failed = run(*launch, *options, fails=True)
-    assert "2 processes would each train a transformer_iwslt_de_en of its own" in failed.stderr
-    assert list(tmp_path.iterdir()) == []
-    for given in ([], ["--arch", "roformer_base"], ["--arch", "x", "--distributed-init-method", "env://"]):
-        refuse_others(["roformer_base"], ["fairseq-train", *given], TORCHRUN)
-    refuse_others([], ["fairseq-train", "--arch", "x"], {})
+def test_presets_do_not_join_processes(monkeypatch):
+    """They run for every build of a model, by whatever command."""
+    monkeypatch.setattr(os, "environ", {**os.environ, **TORCHRUN})
+    assert configuration().distributed_training.distributed_init_method is None
+
+
+def test_training_joins_when_it_begins(monkeypatch):
+    """The environment is read by fairseq's ``call_main``, not before."""
+    cfg, begun = configuration(), []
+    monkeypatch.setattr(distributed_utils, "distributed_main", lambda i, main, cfg, kwargs: begun.append(cfg))
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    distributed_utils.call_main(cfg, None)
+    assert begun == [cfg] and cfg.distributed_training.distributed_world_size == 3
+
+
+def test_installing_twice_changes_nothing():
+    installed = distributed_utils.call_main
+    install()
+    assert distributed_utils.call_main is installed
+
+
+def test_importing_reads_neither_the_command_line_nor_the_environment():
+    """Both are odd here, and whatever reads an entry of them that it needs is heard."""
+    program = """
+import collections, os, sys
+import fairseq.models, fairseq.tasks, fairseq.criterions, fairseq.optim, fairseq.sequence_generator
+reads = []
+class Watched(collections.UserList):
+    def __getitem__(self, i): reads.append(i); return super().__getitem__(i)
+    def __iter__(self): reads.append("all"); return super().__iter__()
+sys.argv = Watched(["fairseq-train", "--arch", "nobodys", "--distributed-init-method"])
+import fairseq_rope
+print(reads, fairseq_rope.__version__)
+"""
+    odd = {"WORLD_SIZE": "many", "RANK": "", "SLURM_STEP_NUM_TASKS": "4", "OMPI_COMM_WORLD_SIZE": "x"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env={**ENVIRONMENT, **odd}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"[] {fairseq_rope.__version__}"
 
 
 def test_the_refusal_reaches_the_user_in_one_line(data, tmp_path):

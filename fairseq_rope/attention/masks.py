@@ -1,0 +1,48 @@
+"""What is added to the logits of attention before the softmax: position bias, later keys and padding in one tensor."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+
+def with_future(attn_mask: Optional[Tensor], q: Tensor) -> Tensor:
+    """Adds -inf to ``attn_mask`` for keys behind the query.
+
+    Args:
+        attn_mask: ``(T, T)``, added to the logits, or None.
+        q: ``(B, H, T, D)``.
+
+    Returns:
+        ``(T, T)``, of q's dtype or wider.
+    """
+    future = q.new_full((q.size(2), q.size(2)), float("-inf")).triu(1)
+    return future if attn_mask is None else future + attn_mask
+
+
+def merge_masks(
+    bias: Optional[Tensor], attn_mask: Optional[Tensor], key_padding_mask: Optional[Tensor], q: Tensor
+) -> Optional[Tensor]:
+    """Merges what is added to the scaled logits.
+
+    Padded keys get the smallest finite number, not -inf: the queries of left padding in a decoder see nothing but
+    padding, and a row of -inf would turn them, and through the next layer everything, into NaN.
+
+    Args:
+        bias: the position encoding's, broadcastable to ``(B, H, T, S)``, or None.
+        attn_mask: ``(T, S)``, added to the logits, or None.
+        key_padding_mask: ``(B, S)``, True = padding, or None.
+        q: ``(B, H, T, D)``.
+
+    Returns:
+        Broadcastable to ``(B, H, T, S)`` and of q's dtype; None if there is nothing to add.
+    """
+    mask = bias
+    if attn_mask is not None:
+        attn_mask = attn_mask[None, None].type_as(q)
+        mask = attn_mask if mask is None else mask + attn_mask
+    if key_padding_mask is not None:
+        padding = key_padding_mask[:, None, None, :].bool()
+        zero_or_mask = q.new_zeros(()) if mask is None else mask
+        mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
+    return None if mask is None else mask.type_as(q)

@@ -1,0 +1,203 @@
+"""The encoder and the decoder: fairseq's stacks of layers, which share one position encoding each."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
+from torch import Tensor, nn
+
+from .attention import IncrementalState
+from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
+from .positions import PositionEncoding, Steps
+from .unregistered import Unregistered
+
+
+class PositionalTransformerEncoder(TransformerEncoderBase):
+    """fairseq's encoder whose layers share one position encoding, ``self.position``."""
+
+    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, position: PositionEncoding) -> None:
+        self._shared_position = Unregistered(position)  # super() builds the layers, before a module can be registered
+        super().__init__(cfg, dictionary, embed_tokens)
+        self.position = position
+
+    def build_encoder_layer(self, cfg: Any) -> nn.Module:
+        return wrap_layer(PositionalEncoderLayer(cfg, self._shared_position.module), cfg)
+
+    def _steps(self, src_tokens: Tensor) -> Steps:
+        return Steps.of(src_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
+
+    def forward_embedding(
+        self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None, positions: Optional[Tensor] = None
+    ) -> Tuple[Tensor, Tensor]:
+        """Embeds ``src_tokens`` ``(B, T)``: first layer's input and scaled embedding, ``(B, T, C)``."""
+        if positions is None:
+            positions = self._steps(src_tokens).positions
+        if token_embedding is None:
+            token_embedding = self.embed_tokens(src_tokens)
+        embed = self.embed_scale * token_embedding
+        x = _add_term(embed, self.position.embed(positions))
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        x = self.dropout_module(x)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        return x, embed
+
+    def forward_scriptable(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Optional[Tensor] = None,
+    ) -> Dict[str, List[Tensor]]:
+        """As in fairseq's encoder, with the positions computed once and handed to every layer."""
+        padding_mask = src_tokens.eq(self.padding_idx)  # (B, T)
+        has_pads = bool(padding_mask.any())
+        steps = self._steps(src_tokens)
+        context = self.position.prepare(steps, steps)
+
+        x, embedding = self.forward_embedding(src_tokens, token_embeddings, steps.positions)
+        if has_pads:
+            x = x * (1 - padding_mask[:, :, None].type_as(x))
+        x = x.transpose(0, 1)  # (B, T, C) -> (T, B, C)
+        states = [x] if return_all_hiddens else []
+        for layer in self.layers:
+            x = layer(x, encoder_padding_mask=padding_mask if has_pads else None, **context)
+            if return_all_hiddens:
+                states.append(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        lengths = (~padding_mask).sum(dim=1, dtype=torch.int32).reshape(-1, 1)
+        return {
+            "encoder_out": [x],
+            "encoder_padding_mask": [padding_mask],
+            "encoder_embedding": [embedding],
+            "encoder_states": states,
+            "fc_results": [],
+            "src_tokens": [],
+            "src_lengths": [lengths],
+        }
+
+
+class PositionalTransformerDecoder(TransformerDecoderBase):
+    """fairseq's decoder whose layers share one position encoding, ``self.position``."""
+
+    def __init__(
+        self,
+        cfg: Any,
+        dictionary: Any,
+        embed_tokens: nn.Embedding,
+        position: PositionEncoding,
+        no_encoder_attn: bool = False,
+    ) -> None:
+        self._shared_position = Unregistered(position)
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
+        self.position = position
+        self.need_attn = False
+
+    def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
+        return wrap_layer(PositionalDecoderLayer(cfg, self._shared_position.module, no_encoder_attn), cfg)
+
+    def make_generation_fast_(self, need_attn: Any = False, **kwargs: Any) -> None:
+        """Called by fairseq before generation; ``need_attn`` is the value of ``--print-alignment``."""
+        self.need_attn = bool(need_attn)
+
+    def reorder_beams(self, incremental_state: IncrementalState, order: Tensor) -> None:
+        """Lets the cached steps follow the beams; the attention to the encoder, which beams share, stays as it is.
+
+        Args:
+            incremental_state: changed in place.
+            order: ``(rows,)``, int64: row ``i`` goes on from what row ``order[i]`` was.
+        """
+        for layer in self.layers:
+            layer.self_attn.reorder_incremental_state(incremental_state, order)
+
+    def keep_sentences(self, incremental_state: IncrementalState, kept: Tensor) -> None:
+        """Drops finished sentences from the cached keys and values of the encoder, which have one row for each.
+
+        The cached steps are left to :meth:`reorder_beams`.
+
+        Args:
+            incremental_state: changed in place.
+            kept: ``(sentences,)``, int64: the numbers of those that are left, among those that there were.
+        """
+        for layer in self.layers:
+            layer.encoder_attn.reorder_incremental_state(incremental_state, kept)
+
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """The first layer's input, ``(B, T, C)``, for new ``tokens`` ``(B, T)`` at ``positions`` ``(B or 1, T)``."""
+        x = self.embed_scale * self.embed_tokens(tokens)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        x = _add_term(x, self.position.embed(positions))
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return self.dropout_module(x)
+
+    def extract_features_scriptable(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[Dict[str, List[Tensor]]],
+        incremental_state: Optional[IncrementalState] = None,
+        full_context_alignment: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
+        """As in fairseq's decoder, with the positions computed once and handed to every layer.
+
+        The attention weights are returned when ``alignment_layer`` or ``alignment_heads`` is given, or when generation
+        was prepared with ``--print-alignment``; else they are None and never computed.
+        """
+        if alignment_layer is None and (self.need_attn or alignment_heads is not None):
+            alignment_layer = self.num_layers - 1
+        encoder_x, encoder_padding_mask = _encoder_output(encoder_out)
+
+        key = Steps.of(prev_output_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
+        query = key
+        if incremental_state is not None:
+            query, prev_output_tokens = key.last(), prev_output_tokens[:, -1:]
+        context = self.position.prepare(query, key)
+
+        x = self._embed(prev_output_tokens, query.positions).transpose(0, 1)  # (B, T, C) -> (T, B, C)
+
+        causal = incremental_state is None and not full_context_alignment
+        padding_mask = prev_output_tokens.eq(self.padding_idx)
+        # behind a causal mask, padding on the right is seen by padding only: the mask matters for the left
+        mask_padding = bool((padding_mask[:, 0] if causal else padding_mask).any())
+        attention: Optional[Tensor] = None
+        inner_states: List[Optional[Tensor]] = [x]
+        for i, layer in enumerate(self.layers):
+            x, weights, _ = layer(
+                x,
+                encoder_x,
+                encoder_padding_mask,
+                incremental_state,
+                self_attn_padding_mask=padding_mask if mask_padding else None,
+                need_attn=i == alignment_layer,
+                need_head_weights=i == alignment_layer,
+                causal=causal,
+                **context,
+            )
+            inner_states.append(x)
+            if i == alignment_layer and weights is not None:
+                attention = weights[:alignment_heads].float().mean(dim=0).type_as(x)  # (H, B, T, S) -> (B, T, S)
+
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        x = x.transpose(0, 1)  # (T, B, C) -> (B, T, C)
+        if self.project_out_dim is not None:
+            x = self.project_out_dim(x)
+        return x, {"attn": [attention], "inner_states": inner_states}
+
+
+def _add_term(x: Tensor, term: Optional[Tensor]) -> Tensor:
+    return x if term is None else x + term.type_as(x)
+
+
+def _encoder_output(encoder_out: Optional[Dict[str, List[Tensor]]]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    if encoder_out is None:
+        return None, None
+    x, mask = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
+    return (x[0] if x else None), (mask[0] if mask else None)
