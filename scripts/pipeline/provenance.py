@@ -1,8 +1,6 @@
-"""Records what a run was made with: command, commit, versions, machine. Imports nothing of this package."""
+"""Records what a run was made with: command, commit, versions, machine."""
 
 import argparse
-import hashlib
-import json
 import os
 import platform
 import re
@@ -11,6 +9,8 @@ from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Dict, Optional
+
+from .files import write_json
 
 PACKAGES = ("fairseq", "fairseq-fixed", "torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
 
@@ -33,15 +33,6 @@ def commit(root: Path) -> Optional[str]:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def sha256(path: Path) -> str:
-    """Hash of a file, as ``sha256sum`` prints it."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def machine() -> str:
@@ -73,9 +64,7 @@ def main() -> None:
         "versions": versions(),
         "machine": machine(),
     }
-    temporary = args.out.with_suffix(".tmp")
-    temporary.write_text(json.dumps(info, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, args.out)
+    write_json(args.out, info)
 
 
 if __name__ == "__main__":

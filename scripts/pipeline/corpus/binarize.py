@@ -26,6 +26,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
 
+from ..files import read_json, write_text
 from .shards import Shard, even_shards, find_shards, keep_if_the_same, key_of, run_jobs
 
 IMPLEMENTATION = "mmap"
@@ -70,16 +71,14 @@ def binarize_shard(path: Path, shard: Shard, part: Path, dictionary_path: Path) 
 def _finish(done: Done) -> None:
     """Writes the counts of a shard: PART, which says that it is finished."""
     path, content = done
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, json.dumps(content, ensure_ascii=False))
 
 
 def build_dictionary(counts: List[Path]) -> Dictionary:
     """fairseq's dictionary of the counted tokens."""
     total: Counter[str] = Counter()
     for path in counts:
-        total.update(json.loads(path.read_text(encoding="utf-8")))
+        total.update(read_json(path))
     dictionary = Dictionary()
     for token, count in sorted(total.items()):
         dictionary.add_symbol(token, count)
@@ -132,7 +131,7 @@ def binarize(
         counts: Counter[str] = Counter()
         for part in done:
             builder.merge_file_(str(part))
-            counts.update(json.loads(part.read_text()))
+            counts.update(read_json(part))
         builder.finalize(index_file_path(target))
         expected = sum(shard.lines for shard in shards[subset, lang])
         assert counts["sentences"] == expected, f"{target} has {counts['sentences']} of {expected} sentences"

@@ -21,6 +21,8 @@ from typing import Any, Callable, Dict, Iterable, Optional, Sequence
 import subword_nmt.learn_bpe as library
 from subword_nmt.apply_bpe import BPE
 
+from ..files import write_text
+
 
 def count_words(path: Path, workers: int) -> "Counter[str]":
     """How often each space-separated word occurs in a UTF-8 file."""
@@ -81,10 +83,7 @@ def write_vocabulary(words: "Counter[str]", codes: Path, out: Path) -> None:
     for word, count in words.items():
         for subword in bpe.segment_tokens([word]):
             subwords[subword] += count
-    temporary = out.with_name(f"{out.name}.tmp")
-    rows = [f"{subword} {count}\n" for subword, count in subwords.most_common()]
-    temporary.write_text("".join(rows), encoding="utf-8")
-    os.replace(temporary, out)
+    write_text(out, "".join(f"{subword} {count}\n" for subword, count in subwords.most_common()))
 
 
 def main() -> None:

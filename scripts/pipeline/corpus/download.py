@@ -14,8 +14,8 @@ import zlib
 from pathlib import Path
 from typing import IO, Dict, Optional
 
+from ..files import sha256, write_text
 from ..progress import Progress
-from ..provenance import sha256
 
 BLOCK = 1 << 20
 SUMS = "SHA256SUMS"
@@ -36,9 +36,7 @@ def read_sums(folder: Path) -> Dict[str, str]:
 
 def write_sums(folder: Path, sums: Dict[str, str]) -> None:
     """As ``sha256sum`` writes them."""
-    temporary = folder / f"{SUMS}.tmp"
-    temporary.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
-    os.replace(temporary, folder / SUMS)
+    write_text(folder / SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
 
 
 def download(url: str, folder: Path) -> Path:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, List, Sequence, Tuple
 
+from ..files import replacing, sha256
 from ..progress import Progress
 
 BLOCK = 1 << 20
@@ -127,12 +128,10 @@ def map_lines(
     missing = [(s.lines, (command, source, s, part)) for s, part in zip(shards, parts) if not part.exists()]
     with ThreadPoolExecutor(workers) as pool:
         run_jobs(pool, run_shard, missing, label, total)
-    temporary = target.with_name(f"{target.name}.tmp")
-    with temporary.open("wb") as output:
+    with replacing(target) as output:
         for part in parts:
             with part.open("rb") as file:
                 shutil.copyfileobj(file, output, BLOCK)
-    os.replace(temporary, target)
     note.write_text(key)
     shutil.rmtree(folder)
     return total
@@ -173,7 +172,7 @@ def run_jobs(
 def key_of(settings: Any, sources: Sequence[Path], depends: Sequence[Path] = ()) -> str:
     """What an output depends on: settings, files known by size and time, files known by content."""
     known = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
-    contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in depends]
+    contents = [sha256(path) for path in depends]
     return hashlib.sha256(repr((settings, known, contents)).encode()).hexdigest()
 
 

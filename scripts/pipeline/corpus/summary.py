@@ -6,25 +6,24 @@
 """
 
 import argparse
-import json
-import os
 from pathlib import Path
 from typing import Any, Dict
 
-from ..provenance import sha256, versions
+from ..files import read_json, sha256, write_json
+from ..provenance import versions
 
 RULES = ("too_short", "too_long", "ratio")
 
 
 def collect(folder: Path) -> Dict[str, Any]:
     """Pairs read and dropped by which rule, tokens and types before and after BPE, vocabulary, versions, hashes."""
-    subsets = {path.stem: json.loads(path.read_text()) for path in sorted((folder / "raw").glob("*.json"))}
+    subsets = {path.stem: read_json(path) for path in sorted((folder / "raw").glob("*.json"))}
     info: Dict[str, Any] = {
         "pairs": {name: counts["pairs"] for name, counts in subsets.items()},
-        "cleaned": json.loads((folder / "clean.json").read_text()),
-        "bpe": json.loads((folder / "bpe.json").read_text()),
+        "cleaned": read_json(folder / "clean.json"),
+        "bpe": read_json(folder / "bpe.json"),
         "vocabulary": _vocabulary(folder),
-        "binarised": json.loads((folder / "binarize.json").read_text()),
+        "binarised": read_json(folder / "binarize.json"),
     }
     info["sha256"] = {path.name: sha256(path) for path in [folder / "bpecodes", *sorted((folder / "raw").glob("*.??"))]}
     info["versions"] = versions()
@@ -62,9 +61,7 @@ def main() -> None:
     parser.add_argument("entries", nargs="*", metavar="KEY=VALUE", help="further entries")
     args = parser.parse_args()
     info = {**dict(entry.split("=", 1) for entry in args.entries), **collect(args.folder)}
-    temporary = args.folder / "prepare.json.tmp"
-    temporary.write_text(json.dumps(info, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, args.folder / "prepare.json")
+    write_json(args.folder / "prepare.json", info)
     print(summary(info))
 
 

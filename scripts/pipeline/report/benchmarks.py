@@ -3,10 +3,10 @@
 Which table a file belongs to is told by the columns of its rows, so that files of any machine find their place.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
+from ..files import read_json
 from ..results.file import ResultError
 from .document import Block, Bullets, Code, Heading, Paragraph, Table, Text
 
@@ -97,7 +97,7 @@ def _files(folder: Path) -> List[Tuple[Path, Any]]:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except OSError as error:
         raise ResultError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError:

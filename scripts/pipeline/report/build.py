@@ -10,12 +10,12 @@ result files make the same bytes. Needs no fairseq; without matplotlib there are
 """
 
 import argparse
-import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
+from ..files import write_text
 from ..results.file import ResultError, read_results
 from .benchmarks import step_seconds, throughput
 from .document import Block, Bullets, Code, Heading, Paragraph, Picture, Text, plain, to_html, to_markdown
@@ -100,9 +100,7 @@ def write(blocks: Sequence[Block], folder: Path) -> List[Path]:
     files["report.md"], files["report.html"] = to_markdown(blocks), to_html(blocks, TITLE)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        temporary = folder / f"{name}.tmp"
-        temporary.write_bytes(text.encode("utf-8"))
-        os.replace(temporary, folder / name)
+        write_text(folder / name, text)
     return [folder / name for name in files]
 
 

@@ -1,9 +1,10 @@
-"""Result files: JSON of one run, made by ``results.py`` and read by the report. Imports nothing of this package."""
+"""Result files: JSON of one run, made by ``collect.py`` and read by the report. Needs no fairseq."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..files import read_json, write_text
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, by which a result file is known."""
@@ -41,9 +42,7 @@ def to_text(value: Any, indent: int = 0) -> str:
 def write_result(result: Result, path: Path) -> None:
     """Writes a result file beside its target and renames it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(to_text(result) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, to_text(result) + "\n")
 
 
 def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
@@ -67,7 +66,7 @@ def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
 def _read(path: Path) -> Optional[Result]:
     """A result; None for JSON of another kind."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path)
     except OSError as error:
         raise ResultError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError:
