@@ -4,11 +4,12 @@
 same size: the reference for speed and quality.
 """
 
+import fnmatch
 import importlib.util
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
-from fairseq.models import register_model_architecture
+from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
 from . import translation as model  # noqa: F401  (registers the model that the names below belong to)
@@ -35,6 +36,21 @@ ARCHITECTURES: Dict[str, Tuple[str, str]] = {}
 """Architecture name to (position encoding, size)."""
 
 REFERENCE = "fairseq_transformer"
+
+
+def match_architectures(names: Sequence[str]) -> List[str]:
+    """The architectures of these names, each once; a pattern such as ``*_base`` stands for those of this package.
+
+    Raises:
+        ValueError: a name or a pattern of none.
+    """
+    chosen: List[str] = []
+    for name in names:
+        matches = [name] if name in ARCH_MODEL_REGISTRY else fnmatch.filter(ARCHITECTURES, name)
+        if not matches:
+            raise ValueError(f"unknown architecture '{name}': `fairseq-rope info` lists them")
+        chosen += [arch for arch in matches if arch not in chosen]
+    return chosen
 
 
 def _let_half_precision_run(args: Any) -> None:
