@@ -16,6 +16,8 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["fairseq_rope", "fairseq_rope.*"]),
+    package_data={"fairseq_rope": ["py.typed"]},
+    entry_points={"console_scripts": ["fairseq-rope = fairseq_rope.__main__:main"]},
     python_requires=">=3.9",
     install_requires=[
         # the official release does not import on Python 3.11 and later; the fork has the same code and module name
@@ -29,7 +31,11 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "test": ["pytest", "pytest-xdist", "ruff", "mypy"],
+        "test": [
+            *["pytest", "pytest-xdist", "ruff", "mypy"],
+            'import-linter>=2.16; python_version >= "3.10"',  # older ones find no cycles
+            "setuptools>=70.1",  # the first that builds a wheel by itself
+        ],
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
         # independent implementations, which tests/parity compares the encodings with

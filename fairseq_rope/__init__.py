@@ -7,7 +7,7 @@ started, when it begins. The import reads neither the command line nor the envir
 
 import logging
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # fairseq reports on every import that tensorboardX, which it only needs for speech, is missing
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)

@@ -1,108 +1,225 @@
-"""``python -m fairseq_rope``: the folder for ``--user-dir``, the encodings, and the architectures with their sizes."""
+"""The command ``fairseq-rope``, which ``python -m fairseq_rope`` is as well.
+
+::
+
+    fairseq-rope info                                            the folder for --user-dir, encodings, architectures
+    fairseq-rope options                                         the flags of each encoding, for fairseq-train
+    fairseq-rope average FOLDER --last 5 --out FILE              the mean of a run's last checkpoints
+    fairseq-rope convert CHECKPOINT --to half --out FILE         the same model in another form
+    fairseq-rope export RUN OUT --quantization int8              a folder for CTranslate2
+    fairseq-rope plot bias RUN --side decoder --out FILE.png     what positions contribute
+
+It exits with status 2 if it is called wrongly and with 1 if it fails, says why in one line, and leaves no file half
+written.
+"""
 
 import argparse
-import fnmatch
+import logging
+import os
+import re
 import sys
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
-from typing import List, Sequence, Tuple
+from typing import Any, Callable, Iterator, NoReturn, Optional, Sequence
 
-import torch
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+from . import info
+from .checkpoints.average import KINDS, average_checkpoints, find_checkpoints
+from .checkpoints.convert import FORMS, convert_file
+from .checkpoints.files import save_checkpoint
+from .export import QUANTIZATIONS, export
+from .inspection import pictures
+from .options import SIDES
 
-from .architectures import ARCHITECTURES, REFERENCE, SIZES
-from .options import add_encoding_args
-from .positions import POSITIONS
-
-VOCABULARY = 37000
-
-
-def count_parameters(arch: str, vocabulary: int) -> int:
-    """Trainable parameters of an architecture with one shared vocabulary and shared embeddings."""
-    dictionary = Dictionary()
-    dictionary.symbols += [""] * (vocabulary - len(dictionary))  # only its length is looked at
-    task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    with torch.device("meta"):  # shapes without memory
-        model = build_model(argparse.Namespace(arch=arch, share_all_embeddings=True), task)
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+PROGRAM = "fairseq-rope"
+LAST = 5  # checkpoints to average
+NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(e[0-9]+)?")
+WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 
-def matching(names: Sequence[str]) -> List[str]:
-    """The architectures of these names, each once; a pattern stands for those of this package that it matches.
+class Parser(argparse.ArgumentParser):
+    """A parser that takes no abbreviations and reports an error in one line."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{PROGRAM}: error: {message} (see {self.prog} --help)\n")
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number of at least ``least``."""
+
+    def parse(text: str) -> int:
+        if not WHOLE_NUMBER.fullmatch(text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not '{text}'")
+        return int(text)
+
+    return parse
+
+
+def number(text: str) -> float:
+    """The type of an argument that is a number without a sign."""
+    if not NUMBER.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"must be a number, not '{text}'")
+    return float(text)
+
+
+def png_file(text: str) -> Path:
+    """The type of an argument that names a picture."""
+    if Path(text).suffix != ".png":
+        raise argparse.ArgumentTypeError(f"must end in .png, not '{text}'")
+    return Path(text)
+
+
+def _add_info(commands: Any) -> None:
+    parser = commands.add_parser("info", help="the folder for --user-dir, encodings, architectures (the default)")
+    parser.add_argument(
+        "--vocabulary",
+        type=whole_number(info.SMALLEST_VOCABULARY),
+        default=info.VOCABULARY,
+        metavar="N",
+        help=f"types to count parameters for (default: {info.VOCABULARY})",
+    )
+    parser.set_defaults(run=lambda args: info.overview(args.vocabulary))
+    parser = commands.add_parser("options", help="the flags of each encoding, for fairseq-train")
+    parser.set_defaults(run=lambda args: info.options())
+
+
+def _add_average(commands: Any) -> None:
+    parser = commands.add_parser("average", help="the mean of several checkpoints of one run")
+    inputs = parser.add_mutually_exclusive_group(required=True)
+    inputs.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="the checkpoints of a run")
+    inputs.add_argument("--inputs", nargs="+", type=Path, metavar="FILE", help="these instead of a folder's last ones")
+    parser.add_argument("--last", type=whole_number(1), metavar="N", help=f"how many (default: {LAST})")
+    parser.add_argument("--by", choices=sorted(KINDS), help="kind of checkpoint (default: updates)")
+    parser.add_argument("--upper", type=whole_number(0), metavar="N", help="none of more updates or epochs than this")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+    parser.set_defaults(run=_average, usage_error=parser.error)
+
+
+def _average(args: argparse.Namespace) -> str:
+    if args.inputs and (args.last is not None or args.by or args.upper is not None):
+        args.usage_error("--last, --by and --upper choose among the files of a FOLDER: leave them out with --inputs")
+    paths = args.inputs or find_checkpoints(args.folder, args.last or LAST, args.by or "updates", args.upper)
+    save_checkpoint(average_checkpoints(paths), args.out)
+    return f"{args.out}: average of {', '.join(path.name for path in paths)}"
+
+
+def _add_convert(commands: Any) -> None:
+    parser = commands.add_parser("convert", help="the same model in another form")
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the checkpoint to convert")
+    parser.add_argument(
+        "--to", choices=FORMS, required=True, help="; ".join(f"{form}: {what}" for form, what in FORMS.items())
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+    parser.set_defaults(run=lambda args: f"{args.out}: {convert_file(args.checkpoint, args.to, args.out)}")
+
+
+def _add_export(commands: Any) -> None:
+    parser = commands.add_parser("export", help="a folder that CTranslate2 translates with")
+    parser.add_argument("folder", type=Path, metavar="RUN", help="model folder, or a checkpoint with dictionaries")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to make")
+    parser.add_argument("--quantization", choices=QUANTIZATIONS, help="(default: float32)")
+    parser.set_defaults(run=_export)
+
+
+def _export(args: argparse.Namespace) -> str:
+    export(args.folder, args.out, args.quantization)
+    return f"{args.out}: {args.folder} for CTranslate2, {args.quantization or 'float32'}"
+
+
+def _add_plot(commands: Any) -> None:
+    plot = commands.add_parser("plot", help="a picture of what positions contribute")
+    kinds = plot.add_subparsers(dest="kind", required=True, metavar="decay|tupe|bias")
+    count = whole_number(1)
+    decay = kinds.add_parser("decay", help="RoPE's long-term decay (RoFormer, Fig. 2)")
+    decay.add_argument(
+        "--rope-dim",
+        type=whole_number(2),
+        nargs="+",
+        default=[128],
+        metavar="N",
+        help="channels of a head, one line each (default: 128)",
+    )
+    decay.add_argument(
+        "--rope-base",
+        type=number,
+        nargs="+",
+        default=[10000.0],
+        metavar="X",
+        help="bases of the frequencies, one line each (default: 10000)",
+    )
+    decay.add_argument("--max-distance", type=count, default=250, metavar="N", help="in tokens (default: 250)")
+    tupe = kinds.add_parser("tupe", help="correlations of positions that TUPE learned (TUPE, Fig. 5)")
+    bias = kinds.add_parser("bias", help="any encoding's effective position bias, measured on random words")
+    for kind, length in ((tupe, 64), (bias, 32)):
+        kind.add_argument("folder", type=Path, metavar="RUN", help="model folder of a run")
+        kind.add_argument("--side", choices=SIDES, default="encoder", help="(default: encoder)")
+        kind.add_argument("--length", type=count, default=length, metavar="N", help=f"positions (default: {length})")
+    bias.add_argument("--sentences", type=count, default=256, metavar="N", help="to average over (default: 256)")
+    bias.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of the sentences (default: 1)")
+    bias.add_argument("--by-distance", action="store_true", help="the mean by distance j - i instead of heat maps")
+    for kind in (decay, tupe, bias):
+        kind.add_argument("--out", type=png_file, required=True, metavar="FILE.png", help="the picture to write")
+        kind.set_defaults(run=_plot)
+
+
+def _plot(args: argparse.Namespace) -> str:
+    pictures.require_matplotlib()
+    if args.kind == "decay":
+        figure = pictures.draw_decay(args.rope_dim, args.rope_base, args.max_distance)
+    elif args.kind == "tupe":
+        figure = pictures.draw_tupe(args.folder, args.side, args.length)
+    else:
+        numbers = (args.length, args.sentences, args.seed)
+        figure = pictures.draw_bias(args.folder, args.side, *numbers, by_distance=args.by_distance)
+    pictures.save_picture(figure, args.out)
+    return f"{args.out}: {args.kind}"
+
+
+def _parser() -> Parser:
+    parser = Parser(prog=PROGRAM, description="Position encodings for machine translation, a plugin of fairseq.")
+    parser.set_defaults(run=lambda args: info.overview())
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for add in (_add_info, _add_average, _add_convert, _add_export, _add_plot):
+        add(commands)
+    return parser
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keeps the warnings and reports of other packages off the screen."""
+    before = logging.root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs the command; returns its exit status.
 
     Raises:
-        ValueError: a name or a pattern of none.
+        SystemExit: of argparse, after ``--help`` or a wrong call.
     """
-    found: List[str] = []
-    for name in names:
-        known = [name] if name in ARCH_MODEL_REGISTRY else fnmatch.filter(ARCHITECTURES, name)
-        if not known:
-            raise ValueError(f"unknown architecture '{name}': `python -m fairseq_rope` lists them")
-        found += [arch for arch in known if arch not in found]
-    return found
-
-
-def table(vocabulary: int) -> str:
-    """What there is, as text."""
-    rows: List[Tuple[str, str, int]] = [
-        (a, f"{p} encoding", count_parameters(a, vocabulary)) for a, (p, _) in ARCHITECTURES.items()
-    ]
-    rows += [
-        (f"{REFERENCE}_{size}", "fairseq's own model", count_parameters(f"{REFERENCE}_{size}", vocabulary))
-        for size in SIZES
-    ]
-    return "\n".join(f"{arch:<36}{position:<22}{count:>14,}" for arch, position, count in rows)
-
-
-def options() -> str:
-    """The flags of each encoding, as text: fairseq-train's own --help ends before it knows the architecture."""
-    parts = []
-    for name, encoding in POSITIONS.items():
-        parser = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, argument_default=argparse.SUPPRESS)
-        add_encoding_args(parser, name)
-        summary = (encoding.__doc__ or "").split("\n")[0]
-        flags = parser.format_help().split("\n", 1)[1:]  # without argparse's heading
-        parts.append("\n".join([f"{name}: {summary}", *(text.rstrip() for text in flags if text.strip())]))
-    return "\n\n".join(parts)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m fairseq_rope", description=__doc__)
-    parser.add_argument(
-        "--vocabulary", type=int, default=VOCABULARY, help=f"types to count for (default: {VOCABULARY})"
-    )
-    parser.add_argument("--options", action="store_true", help="list the flags of each encoding, for fairseq-train")
-    parser.add_argument(
-        "--check-arch", metavar="ARCH", nargs="+", help="only print these architectures; '*_base' stands for all such"
-    )
-    parser.add_argument(
-        "--devices",
-        action="store_true",
-        help="then also print how many GPUs there are, and if they have bf16 in hardware",
-    )
-    args = parser.parse_args()
-    if args.devices and not args.check_arch:
-        parser.error("--devices goes with --check-arch")
-    if args.check_arch:
+    try:
         try:
-            print(" ".join(matching(args.check_arch)))
-        except ValueError as error:
-            sys.exit(f"error: {error}")
-        if args.devices:
-            gpus = torch.cuda.device_count()
-            print(gpus, gpus > 0 and torch.cuda.get_device_capability()[0] >= 8)
-        return
-    if args.options:
-        print(options())
-        return
-    print(f"--user-dir {Path(__file__).parent}\n")
-    print("position encodings (--encoder-position, --decoder-position):", ", ".join(POSITIONS), "\n")
-    print(f"{'architecture (--arch)':<36}{'position':<22}{'parameters':>14}")
-    print(table(args.vocabulary))
-    print(f"\nParameters with one shared vocabulary of {args.vocabulary:,} types and --share-all-embeddings.")
+            args = _parser().parse_args(argv)
+            with _quietly():
+                print(args.run(args))
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough; Python flushes once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (ValueError, OSError) as error:
+        print(f"{PROGRAM}: error: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main()
+    sys.exit(main())

@@ -146,7 +146,7 @@ def test_generate_interactive_validate_and_translate_agree(data, trained, corpus
 
 
 def test_a_checkpoint_in_the_other_rope_layout_translates_the_same(data, trained, tmp_path):
-    convert = [sys.executable, "-m", "fairseq_rope.checkpoints.rope_layout"]
+    convert = [sys.executable, "-m", "fairseq_rope", "convert"]
     run(*convert, trained / "checkpoint.pt", "--to", "half", "--out", tmp_path / "half.pt")
     search = ["--required-batch-size-multiple", 1, "--beam", 2, "--batch-size", 7]
     outputs = [

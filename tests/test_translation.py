@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import fairseq_rope
-from fairseq_rope.__main__ import VOCABULARY, count_parameters
 from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES
+from fairseq_rope.info import VOCABULARY, count_parameters, options
 from fairseq_rope.layers import FAST_PATH_COPIES
 from fairseq_rope.positions import POSITIONS, PositionEncoding
 
@@ -135,8 +135,7 @@ def test_the_readme_states_what_each_encoding_adds():
 
 
 def test_every_flag_is_listed_with_its_default():
-    command = [sys.executable, "-m", "fairseq_rope", "--options"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    listed = options()
     words = " ".join(listed.split())
     for name, encoding in POSITIONS.items():
         assert f"\n{name}: " in f"\n{listed}"

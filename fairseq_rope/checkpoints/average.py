@@ -2,25 +2,24 @@
 
 ::
 
-    python -m fairseq_rope.checkpoints.average FOLDER --last 5 --out FILE          the last five of a run
-    python -m fairseq_rope.checkpoints.average --inputs A.pt B.pt --out FILE       these
+    fairseq-rope average FOLDER --last 5 --out FILE          the last five of a run
+    fairseq-rope average --inputs A.pt B.pt --out FILE       these
 """
 
-import argparse
 import re
-import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
 from torch import Tensor
 from tqdm import tqdm
 
-from .files import CheckpointError, load_checkpoint, save_checkpoint
+from .files import CheckpointError, load_checkpoint
 
-PATTERNS = {
+KINDS = {
     "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
     "epochs": re.compile(r"checkpoint(\d+)\.pt"),
 }
+"""What fairseq-train numbers its checkpoints by, to their names; the number is the group."""
 
 
 def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Optional[int] = None) -> List[Path]:
@@ -39,15 +38,15 @@ def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Option
         raise CheckpointError(f"--last must be at least 1, not {last}")
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder")
-    found = []
+    numbered = []
     for path in folder.iterdir():
-        match = PATTERNS[by].fullmatch(path.name)
+        match = KINDS[by].fullmatch(path.name)
         if match and (upper is None or int(match[1]) <= upper):
-            found.append((int(match[1]), path))
-    if len(found) < last:
+            numbered.append((int(match[1]), path))
+    if len(numbered) < last:
         bound = "" if upper is None else f" up to {upper}"
-        raise CheckpointError(f"{folder}: {len(found)} checkpoints by {by}{bound}, but {last} are to be averaged")
-    return [path for _, path in sorted(found)[-last:]]
+        raise CheckpointError(f"{folder}: {len(numbered)} checkpoints by {by}{bound}, but {last} are to be averaged")
+    return [path for _, path in sorted(numbered)[-last:]]
 
 
 def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
@@ -88,28 +87,3 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
     state.pop("last_optimizer_state", None)
     state["averaged_from"] = [path.name for path in paths]
     return state
-
-
-def main(argv: Optional[Sequence[str]] = None) -> None:
-    parser = argparse.ArgumentParser(prog="average", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", nargs="?", type=Path, help="folder with the checkpoints of a run")
-    parser.add_argument("--last", type=int, default=5, help="how many (default: 5)")
-    parser.add_argument(
-        "--by", choices=sorted(PATTERNS), default="updates", help="kind of checkpoint (default: updates)"
-    )
-    parser.add_argument("--upper", type=int, help="ignore checkpoints of more updates or epochs than this")
-    parser.add_argument("--inputs", nargs="+", type=Path, help="these files instead of the last ones of a folder")
-    parser.add_argument("--out", type=Path, required=True, help="the file to write")
-    args = parser.parse_args(argv)
-    if (args.folder is None) == (args.inputs is None):
-        parser.error("give either a folder or --inputs")
-    try:
-        paths = args.inputs or find_checkpoints(args.folder, args.last, args.by, args.upper)
-        save_checkpoint(average_checkpoints(paths), args.out)
-    except CheckpointError as error:
-        sys.exit(f"error: {error}")
-    print(f"{args.out}: average of {', '.join(path.name for path in paths)}")
-
-
-if __name__ == "__main__":
-    main()

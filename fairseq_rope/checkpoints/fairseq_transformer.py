@@ -2,17 +2,15 @@
 
 ::
 
-    python -m fairseq_rope.checkpoints.fairseq_transformer CHECKPOINT --to plugin --out FILE
-    python -m fairseq_rope.checkpoints.fairseq_transformer CHECKPOINT --to fairseq --out FILE
+    fairseq-rope convert CHECKPOINT --to plugin --out FILE
+    fairseq-rope convert CHECKPOINT --to fairseq --out FILE
 
 Sinusoidal positions become ``sinusoidal``, learned ones ``learned``, none ``none``, each side as it is.
 """
 
 import argparse
 import math
-import sys
-from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List
 
 import torch
 from fairseq.data import Dictionary
@@ -25,7 +23,7 @@ from torch import Tensor
 from ..architectures import ARCHITECTURES, FAMILIES, SIZES
 from ..layers import FAST_PATH_COPIES
 from ..options import SIDES, reject_unsupported
-from .files import CheckpointError, load_checkpoint, save_checkpoint
+from .files import CheckpointError
 
 MEMORY = "plain_transformer"
 """The entry of a converted checkpoint that says what the way back restores: the architecture, and unused tensors."""
@@ -51,7 +49,7 @@ def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
 
 
 def _to_plugin(state: Dict[str, Any]) -> Dict[str, Any]:
-    cfg = _configuration(state)
+    cfg = configuration(state)
     arch = cfg.arch
     if arch in ARCHITECTURES:
         raise CheckpointError(f"{arch} is an architecture of this plugin already: there is nothing to convert")
@@ -87,7 +85,7 @@ def _to_plugin(state: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
-    cfg = _configuration(state)
+    cfg = configuration(state)
     if ARCH_MODEL_REGISTRY.get(cfg.arch) is TransformerModel:
         raise CheckpointError(f"{cfg.arch} is an architecture of fairseq's already: there is nothing to convert")
     if cfg.arch not in ARCHITECTURES:
@@ -117,7 +115,7 @@ def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
     return converted
 
 
-def _configuration(state: Dict[str, Any]) -> Any:
+def configuration(state: Dict[str, Any]) -> Any:
     """A copy of the model's configuration."""
     cfg = state["args"] if state.get("args") is not None else state["cfg"].get("model")
     if not isinstance(cfg, argparse.Namespace) or not hasattr(cfg, "arch"):
@@ -177,24 +175,3 @@ def _nearest_size(cfg: Any) -> str:
         return sum(abs(math.log(max(given, 1) / value)) for given, value in pairs)
 
     return min(SIZES, key=distance)
-
-
-def main(argv: Optional[Sequence[str]] = None) -> None:
-    parser = argparse.ArgumentParser(prog="plain_transformer", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("checkpoint", type=Path, help="the checkpoint to convert")
-    parser.add_argument("--to", choices=("plugin", "fairseq"), required=True, help="whose model it becomes")
-    parser.add_argument("--out", type=Path, required=True, help="the file to write")
-    args = parser.parse_args(argv)
-    try:
-        state = load_checkpoint(args.checkpoint)
-        converted = convert_checkpoint(state, args.to)
-        save_checkpoint(converted, args.out)
-    except CheckpointError as error:
-        sys.exit(f"error: {error}")
-    lost = "last_optimizer_state" in state and "last_optimizer_state" not in converted
-    without = ", without the optimizer's state" if lost else ""
-    print(f"{args.out}: {args.checkpoint} as {_configuration(converted).arch}{without}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,11 @@
-"""Checkpoints of fairseq, read and written: safely, and never half.
-
-As a command it says whether a file can be loaded, and its updates, without the time that importing fairseq takes::
-
-    python fairseq_rope/tools/checkpoint.py FILE
-"""
+"""Checkpoints of fairseq, read and written: safely, and never half."""
 
 import argparse
 import os
-import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, Iterator
 
 import numpy as np
 import torch
@@ -51,26 +47,27 @@ def load_checkpoint(path: Path) -> Dict[str, Any]:
 
 
 def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
-    """Writes a checkpoint beside its target and renames it."""
+    """Writes a checkpoint beside its target and renames it.
+
+    Raises:
+        CheckpointError: PyTorch cannot write it.
+        OSError: the folder cannot be written to.
+    """
+    with replacing(path) as temporary:
+        try:
+            torch.save(state, temporary)
+        except RuntimeError as error:  # what PyTorch makes of a full disk
+            reason = str(error).split("\n")[0]
+            raise CheckpointError(f"{path}: cannot be written, is there room? ({reason})") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file of the same name to write, in a folder of its own beside ``path``: it becomes ``path`` when the block
+    ends, and vanishes when that fails. Two processes do not meet, and PyTorch, which stores the name, stores this one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        torch.save(state, temporary)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
         os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def main(argv: Optional[Sequence[str]] = None) -> None:
-    parser = argparse.ArgumentParser(prog="checkpoint", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("checkpoint", metavar="FILE", type=Path)
-    args = parser.parse_args(argv)
-    try:
-        history = load_checkpoint(args.checkpoint).get("optimizer_history") or [{}]
-    except CheckpointError as error:
-        sys.exit(f"error: {error}")
-    print(history[-1].get("num_updates", 0))
-
-
-if __name__ == "__main__":
-    main()

@@ -43,8 +43,9 @@ def check_files(folder: Path, *names: str) -> None:
 def read_preparation(folder: Path) -> Dict[str, str]:
     """How the training text was split, by ``prepare.json``: ``hyphens`` and ``vocabulary_threshold``."""
     path = folder / "prepare.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return {name: found.get(name, default) for name, default in (("hyphens", "split"), ("vocabulary_threshold", "0"))}
+    prepared = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    defaults = {"hyphens": "split", "vocabulary_threshold": "0"}
+    return {name: prepared.get(name, default) for name, default in defaults.items()}
 
 
 def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:

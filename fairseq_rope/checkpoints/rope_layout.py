@@ -2,17 +2,14 @@
 
 ::
 
-    python -m fairseq_rope.checkpoints.rope_layout CHECKPOINT --to half --out FILE
+    fairseq-rope convert CHECKPOINT --to half --out FILE
 """
 
-import argparse
-import sys
-from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict
 
 from ..options import SIDES, position_options
-from ..positions.rope import LAYOUTS, convert_layout
-from .files import CheckpointError, load_checkpoint, save_checkpoint
+from ..positions.rope import convert_layout
+from .files import CheckpointError
 
 
 def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
@@ -36,20 +33,3 @@ def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
     converted = {**state, "model": model}
     converted.pop("last_optimizer_state", None)
     return converted
-
-
-def main(argv: Optional[Sequence[str]] = None) -> None:
-    parser = argparse.ArgumentParser(prog="rope_layout", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("checkpoint", type=Path, help="the checkpoint to convert")
-    parser.add_argument("--to", choices=LAYOUTS, required=True, help="the layout wanted")
-    parser.add_argument("--out", type=Path, required=True, help="the file to write")
-    args = parser.parse_args(argv)
-    try:
-        save_checkpoint(convert_checkpoint(load_checkpoint(args.checkpoint), args.to), args.out)
-    except CheckpointError as error:
-        sys.exit(f"error: {error}")
-    print(f"{args.out}: {args.checkpoint} in the layout {args.to}")
-
-
-if __name__ == "__main__":
-    main()

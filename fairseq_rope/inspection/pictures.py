@@ -2,25 +2,21 @@
 
 ::
 
-    python -m fairseq_rope.inspection.pictures decay --rope-dim 64 128 --out decay.png
-    python -m fairseq_rope.inspection.pictures tupe RUN --out correlations.png
-    python -m fairseq_rope.inspection.pictures bias RUN --side decoder --out bias.png
+    fairseq-rope plot decay --rope-dim 64 128 --out decay.png
+    fairseq-rope plot tupe RUN --out correlations.png
+    fairseq-rope plot bias RUN --side decoder --out bias.png
 
-What exactly is drawn is said in :mod:`.position_terms`. RUN is a model folder, as ``scripts/average.sh`` makes it.
+What exactly is drawn is said in :mod:`.terms`. RUN is a model folder, as ``scripts/average.sh`` makes it.
 """
 
-import argparse
-import logging
-import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 from torch import Tensor
 
-from ..options import SIDES
+from ..checkpoints.files import replacing
 from .terms import by_distance, encoding_name, load_model, long_term_decay, position_bias, tupe_correlations
 
 if TYPE_CHECKING:
@@ -29,6 +25,12 @@ if TYPE_CHECKING:
 DPI = 120
 COLUMNS = 4  # heat maps of one row, where they have no natural order
 QUERY, KEY = "query position i", "key position j"
+
+
+def require_matplotlib() -> None:
+    """Raises ValueError if the package is not installed."""
+    if find_spec("matplotlib") is None:
+        raise ValueError("matplotlib is not installed: run scripts/install.sh, or pip install 'fairseq_rope[plot]'")
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -106,69 +108,30 @@ def _label(figure: "Figure", heading: str, below: str, left: str) -> None:
 
 def save_picture(figure: "Figure", path: Path) -> None:
     """Writes a PNG file beside its target and renames it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    try:
+    with replacing(path) as temporary:
         figure.savefig(temporary, format="png")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pictures", description=(__doc__ or "").split("\n")[0])
-    kinds = parser.add_subparsers(dest="kind", required=True)
-    decay = kinds.add_parser("decay", help="RoPE's long-term decay")
-    decay.add_argument("--rope-dim", type=int, nargs="+", default=[128], help="channels of a head (default: 128)")
-    decay.add_argument("--rope-base", type=float, nargs="+", default=[10000.0], help="(default: 10000)")
-    decay.add_argument("--max-distance", type=int, default=250, help="in tokens (default: 250)")
-    tupe = kinds.add_parser("tupe", help="TUPE's learned correlations of positions")
-    bias = kinds.add_parser("bias", help="any encoding's effective position bias")
-    for kind, length in ((tupe, 64), (bias, 32)):
-        kind.add_argument("folder", type=Path, help="model folder of a run")
-        kind.add_argument("--side", choices=SIDES, default="encoder", help="(default: encoder)")
-        kind.add_argument("--length", type=int, default=length, help=f"positions (default: {length})")
-    bias.add_argument("--sentences", type=int, default=256, help="random sentences to average over (default: 256)")
-    bias.add_argument("--seed", type=int, default=1, help="of the sentences (default: 1)")
-    bias.add_argument("--by-distance", action="store_true", help="the mean by distance j - i instead of heat maps")
-    for kind in (decay, tupe, bias):
-        kind.add_argument("--out", type=Path, required=True, help="the PNG file to write")
-    return parser
+def draw_tupe(folder: Path, side: str, length: int) -> "Figure":
+    """One heat map for each head, of :func:`tupe_correlations` of a run's model."""
+    model = load_model(folder)
+    maps = tupe_correlations(model, side, length)
+    titles = [f"head {head + 1}" for head in range(len(maps))]
+    heading = f"Learned correlations of positions\n{_where(model, side, folder)}"
+    return draw_maps(maps, titles, min(COLUMNS, len(maps)), heading, "added to the logits")
 
 
-def _draw(args: argparse.Namespace) -> "Figure":
-    if args.kind == "decay":
-        return draw_decay(args.rope_dim, args.rope_base, args.max_distance)
-    model = load_model(args.folder)
-    run = "/".join(args.folder.resolve().parts[-2:])
-    where = f"{encoding_name(model, args.side)} in the {args.side} of {run}"
-    if args.kind == "tupe":
-        maps = tupe_correlations(model, args.side, args.length)
-        titles = [f"head {head + 1}" for head in range(len(maps))]
-        columns = min(COLUMNS, len(maps))
-        return draw_maps(maps, titles, columns, f"Learned correlations of positions\n{where}", "added to the logits")
-    values = position_bias(model, args.side, args.length, args.sentences, args.seed)
-    heading = f"Effective position bias\n{where}"
-    if args.by_distance:
-        return draw_distances(values, heading)
-    layers, heads = values.shape[:2]
+def draw_bias(folder: Path, side: str, length: int, sentences: int, seed: int, by_distance: bool) -> "Figure":
+    """One heat map for each layer and head, of :func:`position_bias` of a run's model; or lines over ``j - i``."""
+    model = load_model(folder)
+    bias = position_bias(model, side, length, sentences, seed)
+    heading = f"Effective position bias\n{_where(model, side, folder)}"
+    if by_distance:
+        return draw_distances(bias, heading)
+    layers, heads = bias.shape[:2]
     titles = [f"layer {layer + 1}, head {head + 1}" for layer in range(layers) for head in range(heads)]
-    return draw_maps(values.flatten(0, 1), titles, heads, heading, "logit, mean of each row = 0")
+    return draw_maps(bias.flatten(0, 1), titles, heads, heading, "logit, mean of each row = 0")
 
 
-def main(argv: Optional[Sequence[str]] = None) -> None:
-    args = _parser().parse_args(argv)
-    if args.out.suffix != ".png":
-        sys.exit(f"error: --out must end in .png, not {args.out.name!r}")
-    if find_spec("matplotlib") is None:
-        sys.exit("error: matplotlib is missing: install it with pip install -e '.[plot]'")
-    try:
-        save_picture(_draw(args), args.out)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print(f"{args.out}: {args.kind}")
-
-
-if __name__ == "__main__":
-    logging.disable(logging.INFO)  # of fairseq and matplotlib
-    main()
+def _where(model: Any, side: str, folder: Path) -> str:
+    return f"{encoding_name(model, side)} in the {side} of {'/'.join(folder.resolve().parts[-2:])}"

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Iterator, List
@@ -29,22 +29,13 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     It has a name of its own beside its target (``file.name``), so that two processes do not write into one file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    os.fchmod(handle, 0o666 & ~_umask())
-    os.close(handle)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with open(name, "wb") as file:
+        with temporary.open("xb") as file:
             yield file
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -58,18 +49,20 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path, remedy: str) -> Any:
+def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
     """The content of a JSON file.
 
     Raises:
-        Failure: it is missing or damaged; the message names ``remedy``.
+        Failure: it is missing, damaged or cannot be read; the message names ``remedy``.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Failure(f"{path} not found: {remedy}") from None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read ({error.strerror}): {remedy}") from None
     except ValueError:
-        raise Failure(f"{path} is damaged: {remedy}") from None
+        raise Failure(f"{path} is not JSON, or damaged: {remedy}") from None
 
 
 def read_lines(path: Path) -> List[str]:

@@ -11,14 +11,15 @@ from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
 
 from fairseq_rope import RoFormerModel
+from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.average import average_checkpoints
-from fairseq_rope.checkpoints.fairseq_transformer import convert_checkpoint, main
+from fairseq_rope.checkpoints.fairseq_transformer import convert_checkpoint
 from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
 
 from ..commands import SMALL, fairseq, hypotheses, one_line, parameters, run
 from ..helpers import PAD, decoder_input, sentences, task
 
-TOOL = [sys.executable, "-m", "fairseq_rope.checkpoints.fairseq_transformer"]
+TOOL = [sys.executable, "-m", "fairseq_rope", "convert"]
 DIMENSIONS = dict(encoder_embed_dim=32, decoder_embed_dim=32, encoder_ffn_embed_dim=48, decoder_ffn_embed_dim=48)
 BOTH_LEARNED = dict(encoder_learned_pos=True, decoder_learned_pos=True)
 STOCK = {
@@ -176,7 +177,7 @@ def test_a_version_of_fairseq_that_stores_a_number_for_the_sinusoids_gets_it(mon
             super().__init__()
             self.register_buffer("_float_tensor", torch.ones(1))
 
-    monkeypatch.setattr("fairseq_rope.tools.plain_transformer.SinusoidalPositionalEmbedding", Official)
+    monkeypatch.setattr("fairseq_rope.checkpoints.fairseq_transformer.SinusoidalPositionalEmbedding", Official)
     plugin = checkpoint("transformer_sinusoidal_tiny", decoder_position="learned")
     added = convert_checkpoint(plugin, "fairseq")["model"].keys() - plugin["model"].keys()
     assert added == {"encoder.embed_positions._float_tensor", "decoder.embed_positions.weight"}
@@ -341,7 +342,7 @@ def test_converted_checkpoints_average_and_learned_ones_serve_for_finetuning(dat
     assert 0 < moved < 0.003  # two steps of Adam at 0.001, from where the other model was
 
 
-def test_a_failure_is_one_line_and_writes_nothing(tmp_path):
+def test_a_failure_is_one_line_and_writes_nothing(tmp_path, capsys):
     for name, arch in (("rope", "roformer_tiny"), ("stock", "transformer_tiny")):
         save_checkpoint(checkpoint(arch), tmp_path / f"{name}.pt")
     (tmp_path / "damaged.pt").write_bytes((tmp_path / "stock.pt").read_bytes()[:2000])
@@ -353,9 +354,10 @@ def test_a_failure_is_one_line_and_writes_nothing(tmp_path):
         ("damaged", "plugin", "damaged"),
         ("missing", "plugin", "no such checkpoint"),
     ):
-        with pytest.raises(SystemExit, match=f"error: .*{message}"):
-            main([str(word) for word in [tmp_path / f"{name}.pt", "--to", to, *out]])
+        assert main(["convert", *map(str, [tmp_path / f"{name}.pt", "--to", to, *out])]) == 1
+        printed = capsys.readouterr().err
+        assert printed.startswith("fairseq-rope: error: ") and printed.count("\n") == 1 and message in printed
     for wrong in ([], ["--to", "pytorch"], ["--to", "plugin"]):
         with pytest.raises(SystemExit, match="2"):
-            main([str(tmp_path / "stock.pt"), *wrong])
+            main(["convert", str(tmp_path / "stock.pt"), *wrong])
     assert sorted(tmp_path.iterdir()) == before

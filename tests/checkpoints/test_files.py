@@ -1,31 +1,34 @@
-"""The command that checks a checkpoint: the functions behind it are tested with averaging."""
+"""Checkpoints are written whole, and the same model gives the same bytes; reading is tested with averaging."""
 
-import argparse
-import subprocess
-import sys
-
+import pytest
 import torch
 
-from ..commands import ROOT, one_line
+from fairseq_rope.checkpoints.files import CheckpointError, replacing, save_checkpoint
 
-TOOL = ROOT / "fairseq_rope/tools/checkpoint.py"
-
-
-def check(path):
-    """The command, and which of fairseq's modules it imported."""
-    code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    code += "; print('fairseq' in sys.modules)"
-    return subprocess.run([sys.executable, "-c", code, TOOL, path], capture_output=True, text=True)
+STATE = {"cfg": {}, "model": {"w": torch.arange(6.0)}}
 
 
-def test_it_prints_the_updates_and_needs_no_fairseq(tmp_path):
-    state = {"args": argparse.Namespace(arch="x"), "cfg": None, "model": {}}
-    torch.save({**state, "optimizer_history": [{"num_updates": 3}, {"num_updates": 12}]}, tmp_path / "a.pt")
-    done = check(tmp_path / "a.pt")
-    assert done.returncode == 0 and done.stdout.splitlines() == ["12", "False"]
+def test_the_same_checkpoint_has_the_same_bytes_in_each_folder(tmp_path):
+    for folder in ("a", "b"):
+        save_checkpoint(STATE, tmp_path / folder / "checkpoint.pt")
+    first, second = (path.read_bytes() for path in tmp_path.glob("*/checkpoint.pt"))
+    assert first == second
 
 
-def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path):
-    failed = check(tmp_path / "none.pt")
-    assert failed.returncode == 1
-    one_line(failed, "none.pt: no such checkpoint")
+def test_a_full_disk_is_named_in_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(state, path):
+        path.write_bytes(b"half")
+        raise RuntimeError("PytorchStreamWriter failed writing file data/0\nException raised from ...")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(CheckpointError, match=r"x\.pt: cannot be written, is there room\?") as error:
+        save_checkpoint(STATE, tmp_path / "x.pt")
+    assert "\n" not in str(error.value) and not list(tmp_path.iterdir())
+
+
+def test_two_writers_of_one_file_do_not_meet(tmp_path):
+    path = tmp_path / "a"
+    with replacing(path) as one, replacing(path) as other:
+        one.write_text("one")
+        other.write_text("other")
+    assert path.read_text() == "one" and list(tmp_path.iterdir()) == [path]

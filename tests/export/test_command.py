@@ -3,14 +3,16 @@
 import os
 import shutil
 import subprocess
-from pathlib import Path
+import sys
 
 import pytest
 import torch
 
-from fairseq_rope.export import exported
+from fairseq_rope.__main__ import main
+from fairseq_rope.export import QUANTIZATIONS, exported
 
 from ..commands import ENVIRONMENT, ROOT, one_line, run
+from ..model_folders import run_folder
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -26,21 +28,32 @@ def folder(trained, tmp_path):
     return copy
 
 
+@pytest.fixture
+def untrained(tmp_path):
+    """A model folder of a model that was not trained."""
+    return run_folder(tmp_path / "run", "roformer_tiny")
+
+
 @pytest.fixture(scope="module")
 def raw(corpus):
     return (corpus / "test.en").read_text(encoding="utf-8")
 
 
-def test_the_exported_folder_works_with_the_engine_alone(trained, data, tmp_path):
-    run("scripts/export_ctranslate2.sh", trained, tmp_path / "out", "--quantization", "int8")
-    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+def export(*arguments):
+    return main(["export", *map(str, arguments)])
+
+
+def test_the_exported_folder_works_with_the_engine_alone(untrained, tmp_path, capsys):
+    assert export(untrained, tmp_path / "out", "--quantization", "int8") == 0
+    assert capsys.readouterr() == (f"{tmp_path / 'out'}: {untrained} for CTranslate2, int8\n", "")
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "out"}
     alone = "import sys, ctranslate2; t = ctranslate2.Translator(sys.argv[1]); "
     alone += "print(len(t.translate_batch([sys.argv[2].split()])[0].hypotheses[0]), 'fairseq' in sys.modules)"
-    sentence = (data / "bpe/test.en").read_text(encoding="utf-8").splitlines()[0]
-    words, fairseq = run("python", "-c", alone, tmp_path / "out", sentence, cwd=tmp_path).stdout.split()
+    words, fairseq = run("python", "-c", alone, tmp_path / "out", "w1 w2 w3", cwd=tmp_path).stdout.split()
     assert int(words) > 0 and fairseq == "False"
     # of a checkpoint that is not the average
-    run("scripts/export_ctranslate2.sh", trained / "checkpoint.pt", tmp_path / "same")
+    assert export(untrained / "checkpoint.pt", tmp_path / "same") == 0
+    assert "for CTranslate2, float32" in capsys.readouterr().out
     assert (tmp_path / "same/config.json").read_bytes() == (tmp_path / "out/config.json").read_bytes()
 
 
@@ -53,45 +66,61 @@ def test_both_engines_translate_alike(folder, raw):
     assert found == expected and found[0] == "\n" and found.count("\n") == 1 + raw.count("\n")
 
 
-def test_the_export_is_made_once_for_each_checkpoint_and_quantisation(folder):
-    first = exported(folder)
-    made = first.stat().st_mtime_ns
-    assert exported(folder) == first and first.stat().st_mtime_ns == made
-    small = exported(folder, "int8")
-    state = torch.load(folder / "checkpoint.pt", weights_only=True)
+def test_the_export_is_made_once_for_each_checkpoint_and_quantisation(untrained):
+    first = exported(untrained)
+    time = first.stat().st_mtime_ns
+    assert exported(untrained) == first and first.stat().st_mtime_ns == time
+    small = exported(untrained, "int8")
+    state = torch.load(untrained / "checkpoint.pt", weights_only=True)
     state["model"]["encoder.embed_tokens.weight"] += 1
-    torch.save(state, folder / "checkpoint.pt")
-    second = exported(folder)
-    assert sorted(p.name for p in (folder / "ctranslate2").iterdir()) == sorted([second.name, small.name])
+    torch.save(state, untrained / "checkpoint.pt")
+    second = exported(untrained)
+    assert sorted(p.name for p in (untrained / "ctranslate2").iterdir()) == sorted([second.name, small.name])
     assert (second / "model.bin").exists() and second != first
 
 
-def test_wrong_calls_give_one_line_and_make_nothing(folder, tmp_path):
+def test_wrong_exports_give_one_line_and_make_nothing(untrained, tmp_path, capsys):
     out = tmp_path / "out"
-    export = "scripts/export_ctranslate2.sh"
-    one_line(run(export, tmp_path / "nowhere", out, fails=True), "nowhere/checkpoint.pt: no such checkpoint")
-    one_line(run(export, folder, out, "--quantization", "int4", fails=True), "--quantization must be one of int8, ")
-    one_line(run(export, folder, folder, fails=True), "exists already: choose another folder, or remove it")
-    one_line(run(export, folder, fails=True), "the model folder and the folder to make are needed")
+
+    def refused(*arguments, status=1):
+        try:
+            assert export(*arguments) == status
+        except SystemExit as exit_:
+            assert exit_.code == status == 2
+        message = capsys.readouterr().err
+        assert message.startswith("fairseq-rope: error: ") and message.count("\n") == 1
+        return message
+
+    assert "nowhere/checkpoint.pt: no such checkpoint" in refused(tmp_path / "nowhere", out)
+    message = refused(untrained, out, "--quantization", "int4", status=2)
+    assert "--quantization: invalid choice: 'int4'" in message and all(name in message for name in QUANTIZATIONS)
+    assert "exists already: choose another folder, or remove it" in refused(untrained, untrained)
+    assert "required: OUT" in refused(untrained, status=2)
+    foreign = run_folder(tmp_path / "foreign", "transformer_tiny")
+    assert "ct2-fairseq-converter" in refused(foreign, out)
+    (untrained / "dict.de.txt").unlink()
+    assert "dict.de.txt: missing: scripts/average.sh makes a complete" in refused(untrained, out)
+    (untrained / "checkpoint.pt").write_bytes(b"nonsense")
+    assert "checkpoint.pt: " in refused(untrained, out)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "foreign"}
+
+
+def test_wrong_calls_give_one_line_and_make_nothing(folder):
     translate = ["scripts/translate.sh", folder]
     one_line(run(*translate, "--engine", "marian", fails=True), "--engine must be fairseq or ctranslate2, not 'marian'")
     one_line(run(*translate, "--quantization", "int8", fails=True), "--quantization is for --engine ctranslate2")
     wrong = [*translate, "--engine", "ctranslate2", "--quantization", "int4"]
     one_line(run(*wrong, fails=True, input="x\n"), "--quantization must be one of int8, ")
-    (folder / "dict.de.txt").unlink()
-    one_line(run(export, folder, out, fails=True), "dict.de.txt: missing: scripts/average.sh makes a complete")
-    (folder / "checkpoint.pt").write_bytes(b"nonsense")
-    one_line(run(export, folder, out, fails=True), "checkpoint.pt: ")
-    assert not out.exists() and not (folder / "ctranslate2").exists()
+    assert not (folder / "ctranslate2").exists()
 
 
-def test_without_the_package_the_remedy_is_named(folder, tmp_path):
+def test_without_the_package_the_remedy_is_named(untrained, tmp_path):
     (tmp_path / "missing/ctranslate2").mkdir(parents=True)
     (tmp_path / "missing/ctranslate2/__init__.py").write_text("raise ImportError")
     environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path / "missing")}
-    command = ["python", "-m", "fairseq_rope.export.command", str(folder), str(tmp_path / "out")]
+    command = [sys.executable, "-m", "fairseq_rope", "export", str(untrained), str(tmp_path / "out")]
     environment["PYTHONPATH"] += os.pathsep + str(ROOT)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "CTranslate2 is not installed: run scripts/install.sh" in done.stderr
-    assert not Path(tmp_path / "out").exists()
+    assert not (tmp_path / "out").exists()

@@ -1,20 +1,13 @@
 """Pictures of what positions contribute: the numbers against their formulas, and the files."""
 
 import cmath
-import os
 import struct
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
-from fairseq import options, tasks
-from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import OmegaConf
 
-from fairseq_rope.inspection.pictures import main
+from fairseq_rope.__main__ import main
 from fairseq_rope.inspection.terms import (
     by_distance,
     draw_sentences,
@@ -26,8 +19,8 @@ from fairseq_rope.inspection.terms import (
 from fairseq_rope.positions.alibi import slopes
 
 from ..helpers import ENCODINGS, VOCABULARY, build_felt, build_with, task
+from ..model_folders import run_folder
 
-ROOT = Path(__file__).parent.parent.parent
 DISTANCE = torch.arange(9) - torch.arange(9)[:, None]  # j - i, (9, 9)
 EARLIER = DISTANCE <= 0
 
@@ -187,25 +180,6 @@ def test_what_cannot_be_measured_is_refused():
         position_bias(build_with("learned"), "encoder", 65, 2)
 
 
-def run_folder(folder, arch, *changes):
-    """A model folder as scripts/average.sh makes it, with an untrained model."""
-    folder.mkdir()
-    dictionary = Dictionary()
-    for i in range(20):
-        dictionary.add_symbol(f"w{i}", n=i + 1)
-    for lang in ("en", "de"):
-        dictionary.save(str(folder / f"dict.{lang}.txt"))
-    small = ["--encoder-embed-dim", "32", "--decoder-embed-dim", "32", "--share-all-embeddings", *changes]
-    command = [str(folder), "--arch", arch, "--source-lang", "en", "--target-lang", "de", *small]
-    args = options.parse_args_and_arch(options.get_training_parser(), command)
-    cfg = convert_namespace_to_omegaconf(args)
-    model = tasks.setup_task(cfg.task).build_model(cfg.model)
-    history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 1}
-    state = {"cfg": OmegaConf.to_container(cfg), "model": model.state_dict(), "optimizer_history": [history]}
-    torch.save({**state, "extra_state": {"train_iterator": {"epoch": 1}}}, folder / "checkpoint.pt")
-    return folder
-
-
 def size(path):
     """Width and height in a PNG file's header."""
     data = path.read_bytes()
@@ -213,23 +187,24 @@ def size(path):
     return struct.unpack(">II", data[16:24])
 
 
-def draw(tmp_path, *arguments):
+def draw(tmp_path, capsys, *arguments):
     out = tmp_path / "new" / "picture.png"
-    main([*map(str, arguments), "--out", str(out)])
+    assert main(["plot", *map(str, arguments), "--out", str(out)]) == 0
+    assert capsys.readouterr() == (f"{out}: {arguments[0]}\n", "")
     assert [p.name for p in out.parent.iterdir()] == [out.name]
     width, height = size(out)
     assert 300 < width < 3000 and 300 < height < 3000
     return width, height
 
 
-def test_every_picture_is_written(tmp_path):
+def test_every_picture_is_written(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     folder = run_folder(tmp_path / "run", "tupe_r_tiny")
-    draw(tmp_path, "decay", "--rope-dim", "8", "16", "--rope-base", "10", "100", "--max-distance", "20")
-    draw(tmp_path, "tupe", folder, "--length", "9")
-    draw(tmp_path, "bias", folder, "--length", "9", "--sentences", "3", "--side", "decoder")
-    draw(tmp_path, "bias", folder, "--length", "9", "--sentences", "3", "--by-distance")
-    draw(tmp_path, "bias", folder, "--length", "1", "--sentences", "1")
+    draw(tmp_path, capsys, "decay", "--rope-dim", "8", "16", "--rope-base", "10", "100", "--max-distance", "20")
+    draw(tmp_path, capsys, "tupe", folder, "--length", "9")
+    draw(tmp_path, capsys, "bias", folder, "--length", "9", "--sentences", "3", "--side", "decoder")
+    draw(tmp_path, capsys, "bias", folder, "--length", "9", "--sentences", "3", "--by-distance")
+    draw(tmp_path, capsys, "bias", folder, "--length", "1", "--sentences", "1")
 
 
 def test_a_saved_model_is_the_one_that_is_measured(tmp_path):
@@ -241,10 +216,9 @@ def test_a_saved_model_is_the_one_that_is_measured(tmp_path):
 
 
 def refused(capsys, *arguments):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    message = str(exit_.value)
-    assert message.startswith("error: ") and "\n" not in message and capsys.readouterr().out == ""
+    assert main(["plot", *map(str, arguments)]) == 1
+    printed, message = capsys.readouterr()
+    assert message.startswith("fairseq-rope: error: ") and message.count("\n") == 1 and printed == ""
     return message
 
 
@@ -260,7 +234,6 @@ def test_models_that_do_not_fit_give_one_line_and_no_file(tmp_path, capsys):
     assert "dict.de.txt: missing" in refused(capsys, "bias", linear, "--out", out)
     assert "no such checkpoint" in refused(capsys, "tupe", tmp_path, "--out", out)
     assert "--rope-dim must be even" in refused(capsys, "decay", "--rope-dim", "7", "--out", out)
-    assert "must end in .png" in refused(capsys, "decay", "--out", tmp_path / "x.jpg")
     assert {p.name for p in tmp_path.iterdir()} == {"linear", "foreign"}
     out.mkdir()  # in the way
     assert "x.png" in refused(capsys, "decay", "--out", out)
@@ -270,40 +243,41 @@ def test_models_that_do_not_fit_give_one_line_and_no_file(tmp_path, capsys):
 def test_missing_matplotlib_gives_the_remedy(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     message = refused(capsys, "decay", "--out", tmp_path / "x.png")
-    assert "matplotlib is missing: install it with pip install -e '.[plot]'" in message
-
-
-def script(*arguments, cwd):
-    command = ["bash", str(ROOT / "scripts/plot.sh"), *map(str, arguments)]
-    environment = {**os.environ, "VENV": str(Path(sys.executable).parent.parent)}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
-
-
-def test_the_script_draws_from_another_folder(tmp_path):
-    pytest.importorskip("matplotlib")
-    done = script("decay", "--rope-dim", "8 16", "--rope-base", "50.5", "--out", "x.png", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "x.png: decay\n" and size(tmp_path / "x.png")[0] > 300
+    assert "matplotlib is not installed: run scripts/install.sh, or pip install 'fairseq_rope[plot]'" in message
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
     "arguments,message",
     [
-        ([], "decay, tupe or bias is needed"),
-        (["delay"], "no picture 'delay'"),
-        (["decay", "--seed", "1"], "unknown option '--seed' for decay"),
-        (["decay", "x", "--out", "x.png"], "decay takes no model folder, but 'x' is given"),
-        (["decay", "--out", "x.png", "--rope-dim", "8 x"], "--rope-dim must be one or more numbers, not '8 x'"),
-        (["decay", "--out", "x.png", "--rope-dim", "8.5"], "--rope-dim must be a whole number, not '8.5'"),
-        (["tupe", "--out", "x.png"], "the model folder is needed"),
-        (["tupe", "x", "y"], "one model folder, please, not also 'y'"),
-        (["bias", "x", "--side", "left"], "--side must be encoder or decoder, not 'left'"),
-        (["bias", "x", "--length", "-1"], "--length must be a whole number, not '-1'"),
-        (["bias", "x", "--out", "x.svg"], "--out FILE.png is needed"),
-        (["bias", "x", "--out"], "--out needs a value"),
+        ([], "required: decay|tupe|bias"),
+        (["delay"], "invalid choice: 'delay'"),
+        (["decay", "--seed", "1", "--out", "x.png"], "unrecognized arguments: --seed 1"),
+        (["decay", "x", "--out", "x.png"], "unrecognized arguments: x"),
+        (["decay", "--out", "x.png", "--rope-base", "8", "x"], "--rope-base: must be a number, not 'x'"),
+        (["decay", "--out", "x.png", "--rope-base", "nan"], "--rope-base: must be a number, not 'nan'"),
+        (
+            ["decay", "--out", "x.png", "--rope-dim", "8.5"],
+            "--rope-dim: must be a whole number of at least 2, not '8.5'",
+        ),
+        (["decay", "--out", "x.png", "--rope-dim"], "--rope-dim: expected at least one argument"),
+        (["decay", "--out", "x.png", "--max-distance", "0"], "--max-distance: must be a whole number of at least 1"),
+        (["tupe", "--out", "x.png"], "required: RUN"),
+        (["tupe", "x", "y", "--out", "x.png"], "unrecognized arguments: y"),
+        (["tupe", "x", "--out", "x.png", "--by-distance"], "unrecognized arguments: --by-distance"),
+        (["bias", "x", "--side", "left"], "--side: invalid choice: 'left'"),
+        (["bias", "x", "--length", "-1"], "--length: must be a whole number of at least 1, not '-1'"),
+        (["bias", "x", "--sentences", "08"], "--sentences: must be a whole number of at least 1, not '08'"),
+        (["bias", "x", "--seed", "x"], "--seed: must be a whole number of at least 0, not 'x'"),
+        (["bias", "x", "--out", "x.svg"], "--out: must end in .png, not 'x.svg'"),
+        (["bias", "x"], "required: --out"),
+        (["bias", "x", "--out"], "--out: expected one argument"),
     ],
 )
-def test_wrong_calls_of_the_script_give_one_line(tmp_path, arguments, message):
-    done = script(*arguments, cwd=tmp_path)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert message in done.stderr and not list(tmp_path.iterdir())
+def test_wrong_calls_give_one_line(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main(["plot", *arguments])
+    printed = capsys.readouterr().err
+    assert printed.startswith("fairseq-rope: error: ") and printed.count("\n") == 1
+    assert message in printed and not list(tmp_path.iterdir())

@@ -5,6 +5,8 @@ import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
+from ..files import write_text
+
 Result = Dict[str, Any]
 """``what``, settings, ``rows`` of the table (all with the same columns) and ``machine``."""
 
@@ -49,6 +51,4 @@ def as_json(result: Result) -> str:
 
 def write(result: Result, path: Path) -> None:
     """Writes the JSON beside its target and renames it."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(as_json(result), encoding="utf-8")
-    temporary.replace(path)
+    write_text(path, as_json(result))

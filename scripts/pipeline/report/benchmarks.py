@@ -3,10 +3,10 @@
 Which table a file belongs to is told by the columns of its rows, so that files of any machine find their place.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
+from ..files import read_json
 from ..results.file import ResultError
 from .document import Block, Bullets, Code, Heading, Paragraph, Table, Text
 
@@ -92,16 +92,7 @@ def step_seconds(paths: Sequence[Path]) -> List[Dict[str, float]]:
 
 
 def _files(folder: Path) -> List[Tuple[Path, Any]]:
-    return [(file, _read(file)) for file in sorted(folder.glob(PATTERN))]
-
-
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise ResultError(f"{path} is not JSON, or damaged: make it again or remove it") from None
+    return [(file, read_json(file)) for file in sorted(folder.glob(PATTERN))]
 
 
 def _is(result: Any, kind: Kind) -> bool:

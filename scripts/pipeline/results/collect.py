@@ -11,12 +11,12 @@ Of a run that did not get so far it has what there is, and the reason, but no sc
 """
 
 import argparse
-import json
 import re
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
 
+from ..files import read_json
 from ..scoring.statistics import bleu, columns, rows
 from ..training.log import LogError, Point, TrainLog, read_log, thinned
 from .file import FORMAT, ResultError, read_results, write_result
@@ -127,7 +127,7 @@ def _read_json(path: Path, remedy: str) -> Dict[str, Any]:
     if not path.is_file():
         raise ResultError(f"{path} not found: {remedy}")
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return dict(read_json(path))
     except ValueError:
         raise ResultError(f"{path} is damaged: {remedy}") from None
 

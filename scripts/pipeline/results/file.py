@@ -1,11 +1,11 @@
-"""Result files: JSON of one run, made by ``results.py`` and read by the report. Imports nothing of this package."""
+"""Result files: JSON of one run, made by :mod:`.collect` and read by the report. Needs no fairseq."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..command import Failure
+from ..files import read_json, write_text
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, by which a result file is known."""
@@ -42,10 +42,7 @@ def to_text(value: Any, indent: int = 0) -> str:
 
 def write_result(result: Result, path: Path) -> None:
     """Writes a result file beside its target and renames it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(to_text(result) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, to_text(result) + "\n")
 
 
 def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
@@ -54,30 +51,25 @@ def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
     Raises:
         ResultError: a file that cannot be read, is damaged, or was named and is no result.
     """
-    found = []
+    results = []
     for path in paths:
         files = sorted(path.glob("*.json")) if path.is_dir() else [path]
         for file in files:
             result = _read(file)
             if result is not None:
-                found.append((file, result))
+                results.append((file, result))
             elif not path.is_dir():
-                raise ResultError(f"{file} is no result file of version '{FORMAT}': make it with results.py")
-    return found
+                raise ResultError(f"{file} is no result file of version '{FORMAT}': make it with scripts/reproduce.sh")
+    return results
 
 
 def _read(path: Path) -> Optional[Result]:
     """A result; None for JSON of another kind."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise ResultError(f"{path} is not JSON, or damaged: make it again or remove it") from None
+    value = read_json(path)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         return None
     for key, inner in NEEDED.items():
         missing = [key] if key not in value else [f"{key}: {name}" for name in inner if name not in value[key]]
         if missing:
-            raise ResultError(f"{path} lacks '{missing[0]}': make it again with results.py")
+            raise ResultError(f"{path} lacks '{missing[0]}': make it again with scripts/reproduce.sh")
     return value

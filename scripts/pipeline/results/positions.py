@@ -1,28 +1,43 @@
-"""``positions.json`` of a run: what ``position_summary.py`` finds in its model, for the result file. No fairseq."""
+"""``positions.json`` of a run: what the report draws of its model's positions. Reading it needs no fairseq.
 
-import hashlib
-import json
+It is empty where there is nothing to draw. What the numbers are is said in :mod:`fairseq_rope.inspection.terms`.
+"""
+
 from pathlib import Path
 from typing import Any, Dict
 
-from .file import ResultError
+from ..command import Failure
+from ..files import read_json, sha256
+from .file import ResultError, write_result
 
 NAME = "positions.json"
+CHECKPOINT = "checkpoint.pt"
+LENGTH = 32  # positions of the correlations
 FORMAT = "fairseq_rope positions 1"
 """The entry ``format``. Beside it are ``checkpoint`` (:func:`digest`), and ``encoder`` and ``decoder`` where there is
 something to draw: ``encoding``, and either ``correlations`` (heads x queries x keys, null where a query does not see a
 key) or ``dim``, ``base`` and ``stretch`` of RoPE."""
 
-BLOCK = 2**20  # bytes that are read at once
-
 
 def digest(checkpoint: Path) -> str:
     """By which a summary of this checkpoint is told from one of another."""
-    total = hashlib.sha256()
-    with checkpoint.open("rb") as file:
-        while block := file.read(BLOCK):
-            total.update(block)
-    return total.hexdigest()[:16]
+    return sha256(checkpoint)[:16]
+
+
+def write_positions(run: Path) -> None:
+    """Writes the file into a model folder.
+
+    Raises:
+        Failure: a file of the run is missing or cannot be used.
+    """
+    from fairseq_rope.checkpoints.model_folder import load_model
+    from fairseq_rope.inspection.summary import summary
+
+    try:
+        sides = summary(load_model(run), LENGTH)
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    write_result({"format": FORMAT, "checkpoint": digest(run / CHECKPOINT), **sides}, run / NAME)
 
 
 def position_entry(run: Path) -> Dict[str, Any]:
@@ -31,14 +46,11 @@ def position_entry(run: Path) -> Dict[str, Any]:
     Raises:
         ResultError: the summary is damaged, or of another checkpoint than the run's.
     """
-    path, checkpoint = run / NAME, run / "checkpoint.pt"
+    path, checkpoint = run / NAME, run / CHECKPOINT
     if not path.is_file():
         return {}
-    remedy = f"run python -m fairseq_rope.inspection.summary {run} again"
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise ResultError(f"{path} is damaged: {remedy}") from None
+    remedy = "remove it and run scripts/reproduce.sh again"
+    summary = read_json(path, remedy)
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise ResultError(f"{path} is no summary of version '{FORMAT}': {remedy}")
     if checkpoint.is_file() and digest(checkpoint) != summary["checkpoint"]:

@@ -9,8 +9,6 @@ Tokenisation is sacremoses', arithmetic is sacrebleu's. Imports nothing of this 
 """
 
 import argparse
-import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -18,6 +16,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from sacrebleu.metrics import BLEU, CHRF
 from sacremoses import MosesDetokenizer, MosesTokenizer
+
+from ..files import read_json, write_json, write_text
 
 SCORES = {
     "sacrebleu": "sacreBLEU (13a, raw reference)",
@@ -162,12 +162,6 @@ def table(results: Sequence[Dict[str, Any]]) -> str:
     return "\n".join([*rows, "", *legend, f"sacreBLEU signature: {results[0]['scores']['sacrebleu']['signature']}"])
 
 
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
-
-
 def _score_files(args: argparse.Namespace) -> Dict[str, Any]:
     hypotheses = detokenize(read_hypotheses(args.generated), args.lang)
     references = read_lines(args.reference)
@@ -179,8 +173,8 @@ def _score_files(args: argparse.Namespace) -> Dict[str, Any]:
         scores["bleu_fairseq_training_tokens"] = own
     result = {"name": args.name, "subset": args.subset, "sentences": len(references), "settings": args.settings}
     result["scores"] = scores
-    _write(args.hypotheses, "".join(line + "\n" for line in hypotheses))
-    _write(args.out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_text(args.hypotheses, "".join(line + "\n" for line in hypotheses))
+    write_json(args.out, result)
     return result
 
 
@@ -199,10 +193,7 @@ def main() -> None:
     if not args.table and not (args.generated and args.reference and args.out and args.hypotheses):
         parser.error("--generated, --reference, --out and --hypotheses are needed")
     try:
-        if args.table:
-            results = [json.loads(path.read_text(encoding="utf-8")) for path in args.table]
-        else:
-            results = [_score_files(args)]
+        results = [read_json(path) for path in args.table] if args.table else [_score_files(args)]
     except (ScoreError, OSError, UnicodeDecodeError) as error:
         sys.exit(f"error: {error}")
     print(table(results))

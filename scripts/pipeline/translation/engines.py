@@ -3,7 +3,6 @@
 Both take and give BPE tokens as text, with beam search and ``score / length^lenpen``, ``</s>`` counted.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -13,6 +12,8 @@ from fairseq_rope.checkpoints.model_folder import CHECKPOINT
 from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
+
+from ..files import read_json
 
 ENGINES = ("fairseq", "ctranslate2")
 MAX_LENGTH = 200  # tokens of a translation before </s>: fairseq's default
@@ -60,7 +61,7 @@ class CTranslate2Engine:
         package = engine()
         threads = torch.get_num_threads()
         model = exported(folder, quantization)
-        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        config = read_json(model / "config.json")
         self.longest = int(config["max_source_positions"])
         self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
         length = min(MAX_LENGTH, config["max_target_positions"] - 1)

@@ -17,7 +17,7 @@ from pipeline.corpus import download as downloads
 from pipeline.corpus import wmt14
 from pipeline.corpus.download import ArchiveError, download, read_sums
 from pipeline.corpus.wmt14 import NAMES, archives, extract, sgm_segments, source_of
-from pipeline.provenance import sha256
+from pipeline.files import sha256
 
 from .archives import sgm, write_archive, write_mirror
 

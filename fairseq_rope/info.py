@@ -1,0 +1,59 @@
+"""What the plugin offers, as text: the folder for ``--user-dir``, encodings with their flags, architectures.
+
+``fairseq-rope info`` and ``fairseq-rope options`` print it.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import build_model
+
+from .architectures import ARCHITECTURES, REFERENCE, SIZES
+from .options import add_encoding_args
+from .positions import POSITIONS
+
+VOCABULARY = 37000
+SMALLEST_VOCABULARY = len(Dictionary())  # fairseq's special symbols
+
+
+def count_parameters(arch: str, vocabulary: int) -> int:
+    """Trainable parameters of an architecture with one shared vocabulary and shared embeddings."""
+    dictionary = Dictionary()
+    dictionary.symbols += [""] * (vocabulary - len(dictionary))  # only its length is looked at
+    task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    with torch.device("meta"):  # shapes without memory
+        model = build_model(argparse.Namespace(arch=arch, share_all_embeddings=True), task)
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def overview(vocabulary: int = VOCABULARY) -> str:
+    """The folder for ``--user-dir``, the encodings, and the architectures with their numbers of parameters."""
+    kinds = {arch: f"{position} encoding" for arch, (position, _) in ARCHITECTURES.items()}
+    kinds.update({f"{REFERENCE}_{size}": "fairseq's own model" for size in SIZES})
+    rows = [f"{arch:<36}{kind:<22}{count_parameters(arch, vocabulary):>14,}" for arch, kind in kinds.items()]
+    return "\n".join(
+        [
+            f"--user-dir {Path(__file__).parent}",
+            "",
+            f"position encodings (--encoder-position, --decoder-position): {', '.join(POSITIONS)}",
+            "",
+            f"{'architecture (--arch)':<36}{'position':<22}{'parameters':>14}",
+            *rows,
+            "",
+            f"Parameters with one shared vocabulary of {vocabulary:,} types and --share-all-embeddings.",
+        ]
+    )
+
+
+def options() -> str:
+    """The flags of each encoding: fairseq-train's own --help ends before it knows the architecture."""
+    parts = []
+    for name, encoding in POSITIONS.items():
+        parser = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, argument_default=argparse.SUPPRESS)
+        add_encoding_args(parser, name)
+        summary = (encoding.__doc__ or "").split("\n")[0]
+        flags = parser.format_help().split("\n", 1)[1:]  # without argparse's heading
+        parts.append("\n".join([f"{name}: {summary}", *(text.rstrip() for text in flags if text.strip())]))
+    return "\n\n".join(parts)

@@ -1,0 +1,64 @@
+"""The file of a model's positions: small, and for no other checkpoint's result file."""
+
+import json
+
+import pytest
+import torch
+
+from pipeline.results.file import ResultError
+from pipeline.results.positions import LENGTH, NAME, digest, main, position_entry
+
+from ...model_folders import run_folder
+from .test_collect import made, result_of, unfinished  # noqa: F401  (a fixture)
+
+LARGEST = 60_000  # bytes, of four heads on two sides
+
+
+def test_the_tool_writes_a_small_file_of_any_run(tmp_path, capsys):
+    folder = run_folder(tmp_path / "run", "tupe_r_tiny")
+    main([str(folder)])
+    assert capsys.readouterr().out == f"{folder / NAME}: encoder tupe_r, decoder tupe_r\n"
+    assert (folder / NAME).stat().st_size < LARGEST
+    assert not list(folder.glob("*.tmp"))
+    entry = position_entry(folder)["positions"]
+    assert entry["checkpoint"] == digest(folder / "checkpoint.pt")
+    assert list(entry) == ["checkpoint", "encoder", "decoder"] and len(entry["encoder"]["correlations"][0]) == LENGTH
+    foreign = run_folder(tmp_path / "foreign", "fairseq_transformer_tiny")
+    main([str(foreign), "--out", str(tmp_path / "x.json")])
+    assert "x.json: nothing to draw" in capsys.readouterr().out
+    assert list(json.loads((tmp_path / "x.json").read_text())) == ["format", "checkpoint"]
+
+
+def test_a_folder_without_a_model_is_refused_in_one_line(tmp_path):
+    with pytest.raises(SystemExit) as exit_:
+        main([str(tmp_path)])
+    assert str(exit_.value).startswith("error: ") and "\n" not in str(exit_.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_result_file_takes_the_summary_where_there_is_one(made):  # noqa: F811
+    assert "positions" not in result_of(made)
+    path = made[0] / NAME
+    path.write_text(json.dumps({"format": "fairseq_rope positions 1", "checkpoint": "a", "encoder": {"base": 2}}))
+    assert result_of(made)["positions"] == {"checkpoint": "a", "encoder": {"base": 2}}
+
+
+def test_a_summary_of_another_checkpoint_keeps_no_unfinished_run_from_being_listed(made):  # noqa: F811
+    path = made[0] / NAME
+    path.write_text(json.dumps({"format": "fairseq_rope positions 1", "checkpoint": "a", "encoder": {"base": 2}}))
+    torch.save({}, made[0] / "checkpoint.pt")  # a run that went on, and was killed when it was averaged anew
+    (made[0] / "scores/test1.json").unlink()
+    assert "positions" not in unfinished(made)
+
+
+def test_a_summary_of_another_checkpoint_or_form_is_refused(tmp_path):
+    torch.save({}, tmp_path / "checkpoint.pt")
+    path = tmp_path / NAME
+    for text, message in (
+        ("{", "is damaged: run python -m pipeline.results.positions"),
+        ('{"format": "x"}', "is no summary of version"),
+        ('{"format": "fairseq_rope positions 1", "checkpoint": "a"}', "is of another checkpoint than"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ResultError, match=message):
+            position_entry(tmp_path)
