@@ -3,14 +3,13 @@
 It imports nothing of this package, so that a pipeline can start it at once::
 
     fairseq-train --log-format json ... | progress.py train --total UPDATES
-    fairseq-generate ... | progress.py generate --total SENTENCES > OUTPUT
 """
 
 import argparse
 import json
 import sys
 import time
-from typing import Any, Dict, Iterable, Optional
+from typing import Any, Dict, Iterable, Iterator, Optional
 
 from tqdm import tqdm
 
@@ -78,28 +77,27 @@ def _stats(line: str) -> Dict[str, Any]:
         return {}
 
 
-def generate(lines: Iterable[str], total: int, label: str = "translate") -> None:
+def generate(lines: Iterable[bytes], total: int, label: str = "translate") -> Iterator[bytes]:
     """Passes fairseq-generate's output on and counts the sentences in it."""
     progress = Progress(label, total, "sentences")
     done = 0
-    for line in lines:
-        sys.stdout.write(line)
-        if line.startswith("H-"):
-            done += 1
-            progress.to(done)
-    progress.close()
+    try:
+        for line in lines:
+            yield line
+            if line.startswith(b"H-"):
+                done += 1
+                progress.to(done)
+    finally:
+        progress.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("train", "generate"))
+    parser.add_argument("what", choices=("train",))
     parser.add_argument("--label", help="name of the step")
-    parser.add_argument("--total", type=int, default=0, help="updates or sentences to expect")
+    parser.add_argument("--total", type=int, default=0, help="updates to expect")
     args = parser.parse_args()
-    if args.what == "train":
-        train(sys.stdin, args.total, args.label or "train")
-    else:
-        generate(sys.stdin, args.total, args.label or "translate")
+    train(sys.stdin, args.total, args.label or "train")
 
 
 if __name__ == "__main__":

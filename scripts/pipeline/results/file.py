@@ -1,9 +1,11 @@
-"""Result files: JSON of one run, made by ``results.py`` and read by the report. Imports nothing of this package."""
+"""Result files: JSON of one run, made by ``scripts/reproduce.sh`` and read by the report."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..command import Failure
+from ..files import to_text, write_text
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, by which a result file is known."""
@@ -25,25 +27,27 @@ NEEDED: Dict[str, Sequence[str]] = {
 Result = Dict[str, Any]
 
 
-class ResultError(ValueError):
+class ResultError(Failure):
     """A run or a result file that is not complete, or not consistent; the message names the file and the remedy."""
 
 
-def to_text(value: Any, indent: int = 0) -> str:
-    """JSON with an entry a line and each list on one line."""
-    if not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    inner = " " * (indent + 1)
-    lines = [f"{inner}{json.dumps(key)}: {to_text(entry, indent + 1)}" for key, entry in value.items()]
-    return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
-
-
 def write_result(result: Result, path: Path) -> None:
-    """Writes a result file beside its target and renames it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(to_text(result) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    """Writes a result file.
+
+    Raises:
+        ResultError: the result has no scores, and the file that is there has.
+    """
+    if result.get("unfinished") and path.is_file() and _has_scores(path):
+        raise ResultError(f"{path} has the scores of a finished run: name another file, or remove it")
+    write_text(path, to_text(result) + "\n")
+
+
+def _has_scores(path: Path) -> bool:
+    """Whether a result file is that of a finished run, and not damaged."""
+    try:
+        return any(result["tests"] for _, result in read_results([path]))
+    except ResultError:
+        return False
 
 
 def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
@@ -52,16 +56,16 @@ def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
     Raises:
         ResultError: a file that cannot be read, is damaged, or was named and is no result.
     """
-    found = []
+    results = []
     for path in paths:
         files = sorted(path.glob("*.json")) if path.is_dir() else [path]
         for file in files:
             result = _read(file)
             if result is not None:
-                found.append((file, result))
+                results.append((file, result))
             elif not path.is_dir():
-                raise ResultError(f"{file} is no result file of version '{FORMAT}': make it with results.py")
-    return found
+                raise ResultError(f"{file} is no result file of version '{FORMAT}': make it with scripts/reproduce.sh")
+    return results
 
 
 def _read(path: Path) -> Optional[Result]:
@@ -77,5 +81,5 @@ def _read(path: Path) -> Optional[Result]:
     for key, inner in NEEDED.items():
         missing = [key] if key not in value else [f"{key}: {name}" for name in inner if name not in value[key]]
         if missing:
-            raise ResultError(f"{path} lacks '{missing[0]}': make it again with results.py")
+            raise ResultError(f"{path} lacks '{missing[0]}': make it again with scripts/reproduce.sh")
     return value

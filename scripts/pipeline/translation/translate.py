@@ -22,7 +22,7 @@ from tqdm import tqdm
 from fairseq_rope.checkpoints.model_folder import check_files, read_languages, read_preparation
 
 from ..corpus.text import SPACES
-from ..scoring.score import detokenize
+from ..scoring.detokenize import detokenize
 from .engines import ENGINES, CTranslate2Engine, FairseqEngine
 
 CHUNK = 200  # sentences

@@ -1,0 +1,14 @@
+"""Why another program failed, in one line."""
+
+import re
+
+ERROR = re.compile(r"^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |No module named")
+LAST_LINES = 400
+LONGEST = 300
+
+
+def last_error(text: str) -> str:
+    """The last line of a log that says why; torchrun's own lines say nothing."""
+    lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in text.splitlines()[-LAST_LINES:]]
+    errors = [line for line in lines if ERROR.search(line) and "ChildFailedError" not in line]
+    return errors[-1][:LONGEST] if errors else "no reason given"
