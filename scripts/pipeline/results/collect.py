@@ -183,7 +183,7 @@ def _test(run: Path, data: Path, subset: str) -> Dict[str, Any]:
         raise ResultError(f"{path} is of another checkpoint than {checkpoint}: {remedy}")
     statistics, sentences = scored["statistics"], scored["sentences"]
     if set(statistics) != set(COLUMNS) or {len(column) for column in statistics.values()} != {sentences}:
-        raise ResultError(f"{path} has not the statistics of {sentences} sentences: {remedy}")
+        raise ResultError(f"{path} does not hold the statistics of {sentences} sentences: {remedy}")
     stated, computed = scored["scores"]["sacrebleu"]["score"], bleu(rows(statistics))
     if abs(stated - computed) > ROUNDED:
         raise ResultError(f"{path} says {stated} BLEU, its statistics have {computed:.2f}: {remedy}")
