@@ -223,6 +223,10 @@ def test_unknown_words_stand_for_anything():
     check(["<<unk>> <<unk>>", "a<<unk>>"], ["北京 — Ελλάδα", "aß"])
 
 
+def test_letters_that_look_the_same_are_the_same():
+    check(["123 ABC"], ["\uff11\uff12\uff13 \uff21\uff22\uff23"], "ja")  # full-width, as the normaliser changes them
+
+
 @pytest.mark.parametrize("target", ["<<unk>> hund", "hund <<unk>>", "d <<unk>> hund <<unk>> e"])
 def test_what_is_known_beside_an_unknown_word_must_be_there(target):
     refused(lambda: check([target], ["die katze"]), "1 of 1 lines")

@@ -144,7 +144,12 @@ def test_fairseqs_own_figure_is_multi_bleu_on_the_tokens_as_trained():
 
 @pytest.mark.parametrize(
     ("hypotheses", "references"),
-    [(["a b c"], ["a b d"]), ([""], [""]), (["", "a b c d e"], ["x", "a b c d e"]), (["a b c d"], ["a b c d e f g"])],
+    [
+        (["a b c d e"], ["a b c x e"]),
+        ([""], [""]),
+        (["", "a b c d e"], ["x", "a b c d e"]),
+        (["a b c d"], ["a b c d e f g"]),
+    ],
 )
 def test_fairseqs_own_figure_at_its_ends(hypotheses, references):
     # no 4-gram that matches; nothing at all; an empty hypothesis; one that is too short
