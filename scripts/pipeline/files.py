@@ -1,5 +1,6 @@
 """Files as every part of the pipeline reads and writes them: whole or not at all."""
 
+import errno
 import hashlib
 import json
 import os
@@ -11,6 +12,8 @@ from typing import IO, Any, Iterator, List
 from .command import Failure
 
 BLOCK = 1 << 20
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a file that cannot grow."""
 
 
 def sha256(path: Path) -> str:
@@ -34,6 +37,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with temporary.open("xb") as file:
             yield file
         os.replace(temporary, path)
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = str(path)  # which writing does not say
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -47,6 +54,15 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Replaces ``path`` by ``value`` as indented JSON."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def to_text(value: Any, indent: int = 0) -> str:
+    """JSON with an entry a line and each list on one line: for long lists of numbers."""
+    if not isinstance(value, dict) or not value:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    inner = " " * (indent + 1)
+    lines = [f"{inner}{json.dumps(key)}: {to_text(entry, indent + 1)}" for key, entry in value.items()]
+    return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
 
 
 def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:

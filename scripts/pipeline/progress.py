@@ -75,9 +75,11 @@ def generate(lines: Iterable[bytes], total: int, label: str = "translate") -> It
     """Passes the lines of fairseq-generate on and counts the sentences in them."""
     progress = Progress(label, total, "sentences")
     done = 0
-    for line in lines:
-        if line.startswith(b"H-"):
-            done += 1
-            progress.to(done)
-        yield line
-    progress.close()
+    try:
+        for line in lines:
+            yield line
+            if line.startswith(b"H-"):
+                done += 1
+                progress.to(done)
+    finally:
+        progress.close()

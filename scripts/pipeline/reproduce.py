@@ -21,7 +21,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from .command import Failure, Parser, Signalled, run, say, split_at_dashes, whole_number, words_of
 from .corpus import text
-from .failures import last_error
+from .failures import last_error_in
 from .files import write_text
 from .recipes import Recipe, load_recipe, recipe_names
 from .report import build
@@ -226,7 +226,7 @@ class Reproduction:
         except Failure as error:
             say(f"{entry.name}: not finished: {error}")
             trained = (folder / "checkpoint.pt").is_file()
-            reason = str(error) if trained else last_error(folder / "train.log")
+            reason = str(error) if trained else last_error_in(folder / "train.log")
             self._collect_unfinished(entry, reason if reason != "no reason given" else str(error))
             return False
         return True

@@ -27,7 +27,7 @@ def test_json_is_indented_and_comes_back(tmp_path):
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n "ä": [\n  1,\n  2.5\n ],\n "b": null\n}\n'
     assert read_json(tmp_path / "a.json") == {"ä": [1, 2.5], "b": None}
     (tmp_path / "a.json").write_text("{")
-    with pytest.raises(Failure, match="a.json is not JSON, or damaged: make it again"):
+    with pytest.raises(Failure, match=r"a\.json is not JSON, or damaged: make it again"):
         read_json(tmp_path / "a.json")
 
 

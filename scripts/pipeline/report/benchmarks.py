@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..files import read_json
-from ..results.file import ResultError
 from .document import Block, Bullets, Code, Heading, Paragraph, Table, Text
 
 TITLE = "Throughput"

@@ -1,11 +1,11 @@
-"""Result files: JSON of one run, made by :mod:`.collect` and read by the report. Needs no fairseq."""
+"""Result files: JSON of one run, made by ``scripts/reproduce.sh`` and read by the report."""
 
 import json
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..command import Failure
-from ..files import read_json, write_text
+from ..files import to_text, write_text
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, by which a result file is known."""
@@ -31,18 +31,23 @@ class ResultError(Failure):
     """A run or a result file that is not complete, or not consistent; the message names the file and the remedy."""
 
 
-def to_text(value: Any, indent: int = 0) -> str:
-    """JSON with an entry a line and each list on one line."""
-    if not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    inner = " " * (indent + 1)
-    lines = [f"{inner}{json.dumps(key)}: {to_text(entry, indent + 1)}" for key, entry in value.items()]
-    return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
-
-
 def write_result(result: Result, path: Path) -> None:
-    """Writes a result file beside its target and renames it."""
+    """Writes a result file.
+
+    Raises:
+        ResultError: the result has no scores, and the file that is there has.
+    """
+    if result.get("unfinished") and path.is_file() and _has_scores(path):
+        raise ResultError(f"{path} has the scores of a finished run: name another file, or remove it")
     write_text(path, to_text(result) + "\n")
+
+
+def _has_scores(path: Path) -> bool:
+    """Whether a result file is that of a finished run, and not damaged."""
+    try:
+        return any(result["tests"] for _, result in read_results([path]))
+    except ResultError:
+        return False
 
 
 def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
@@ -65,7 +70,12 @@ def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
 
 def _read(path: Path) -> Optional[Result]:
     """A result; None for JSON of another kind."""
-    value = read_json(path)
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ResultError(f"{path} is not JSON, or damaged: make it again or remove it") from None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         return None
     for key, inner in NEEDED.items():

@@ -1,203 +1,171 @@
-"""Scores the output of fairseq-generate against the raw reference: every BLEU that papers quote, side by side.
+"""Translates a test set with a run's averaged checkpoint and prints, side by side, what papers call BLEU.
 
 ::
 
-    score.py --generated test.gen.txt --reference raw/test.de --lang de --out test.json --hypotheses test.hyp.de
-    score.py --table RUN/scores/test.json ...
+    scripts/score.sh --run RUN --data FOLDER [options] [-- fairseq-generate flags]
+    scripts/score.sh --run /tmp/run --data /tmp/demo --subset test1
 
-Tokenisation is sacremoses', arithmetic is sacrebleu's. Imports nothing of this package.
+Writes to RUN/scores: SUBSET.json (scores and statistics of each sentence: all that is used later), SUBSET.hyp.LANG (the
+translations), SUBSET.gen.txt and SUBSET.log (what fairseq-generate printed). A set that was scored before with the same
+settings is not translated again. What the scores mean is said under the table.
 """
 
 import argparse
 import re
-import sys
+import shlex
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
-from sacrebleu.metrics import BLEU, CHRF
-from sacremoses import MosesDetokenizer, MosesTokenizer
+from ..command import Failure, Parser, fill, run, split_at_dashes, whole_number
+from ..files import read_json, read_lines, sha256, to_text, write_text
+from ..lock import locked
+from ..steps import Steps, fingerprint
+from ..training.settings import check_data
+from .detokenize import detokenize
+from .generate import generate
+from .generated import check_bleu, check_reference, read_generated
+from .metrics import FAIRSEQ, score, table
+from .statistics import columns
 
-from ..files import read_json, write_json, write_text
+VERSION = 2
+"""Of what a score file holds and how it is computed; with another one a set is scored anew."""
 
-SCORES = {
-    "sacrebleu": "sacreBLEU (13a, raw reference)",
-    "bleu_moses": "BLEU, Moses tokens",
-    "bleu_moses_compound_split": "BLEU, Moses tokens, compounds split (27.3/27.5 style)",
-    "chrf": "chrF2",
-    "bleu_moses_lowercase": "BLEU, Moses tokens, lower-cased (41.0 style, Multi30k)",
-    "bleu_fairseq_training_tokens": "fairseq's BLEU, tokens as trained",
-}
-"""Key in the JSON file, to what the score is."""
+HAVE_OPTIONS = {"--beam": "--beam", "--lenpen": "--lenpen", "--max-tokens": "--max-tokens", "--gen-subset": "--subset"}
+"""Flags of fairseq-generate, to the options of score.sh that set them."""
 
-UNKNOWN = "⁇"
-"""Stands for fairseq's ``<unk>`` in text: one word, which no reference has. As it is, ``<unk>`` would be three
-tokens in every count, and match a literal one in a reference."""
-
-AFTER_MOSES = (
-    (re.compile(r" ?/ ?"), "/"),  # km / h
-    (re.compile(r"(\d )([$£€¥])(?=[^\W\d_])"), r"\1\2 "),  # 90 £sowie; but: costs £90
+SET_HERE = (
+    *("--path", "--user-dir", "--task", "--source-lang", "-s", "--target-lang", "-t", "--post-process", "--remove-bpe"),
+    *("--required-batch-size-multiple", "--scoring"),
 )
-"""What sacremoses' detokeniser leaves apart or joins wrongly, in its output."""
+"""Flags that score.sh sets as it needs them."""
 
-GERMAN_APOSTROPHES = (
-    (re.compile(r"(?<=\w) &apos; (?=s(?: |$))"), "&apos;"),  # gibt ' s
-    (re.compile(r"(?<!\S)([CDILOcdl]) &apos; (?=[^\W\d_])"), r"\1&apos;"),  # O ' Connor
+NOT_TO_BE_SCORED = (
+    *("--nbest", "--quiet", "--results-path", "--sacrebleu", "--bpe", "--tokenizer", "--score-reference"),
+    *("--skip-invalid-size-inputs-valid-test", "--num-shards", "--shard-id"),
+    *("--distributed-world-size", "--distributed-rank"),
 )
-"""Apostrophes inside words: the German tokeniser splits both sides off, and the detokeniser takes them for quotes."""
+"""Flags with which the output has not one translation of each sentence, or not where it is read."""
 
 
-class ScoreError(ValueError):
-    """Input that cannot be scored; the message names the file."""
+def main(argv: List[str]) -> None:
+    template, words = split_at_dashes(argv)
+    words, flags = split_at_dashes(words)
+    parser = _parser()
+    options = parser.parse_args(words)
+    _check_flags(parser, flags)
+    if not _checkpoint(options.run).is_file():
+        raise Failure(f"{options.run} has no checkpoint.pt: run scripts/average.sh --run {options.run} first")
+    with locked(options.run):
+        result = _score_once(options, template, flags)
+    print(table([result]))
 
 
-def read_lines(path: Path) -> List[str]:
-    """The lines of a UTF-8 file: only a newline ends one, of Unix or of Windows.
+def _parser() -> Parser:
+    parser = Parser(__doc__)
+    parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
+    parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
+    parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
+    parser.add_argument(
+        "--beam", metavar="N", type=whole_number(1), default=4, help="hypotheses in the search (default: 4)"
+    )
+    parser.add_argument("--lenpen", metavar="X", type=_number, default="0.6", help="length penalty (default: 0.6)")
+    tokens = "padded source tokens translated at once; no figure depends on it (default: 8000)"
+    parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
+    parser.add_argument("--name", help="name of the run in the table (default: the path of RUN)")
+    return parser
 
-    Raises:
-        ScoreError: the file is not UTF-8.
-    """
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ScoreError(f"{path}: not UTF-8 (byte {error.start}): convert it with iconv") from None
-    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
+
+def _number(text: str) -> str:
+    """A decimal number, as it was typed."""
+    if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text):
+        raise argparse.ArgumentTypeError(f"must be a number, not '{text}'")
+    return text
 
 
-def read_hypotheses(path: Path) -> List[str]:
-    """The best hypotheses in fairseq-generate's output, in the order of the test set, as tokens without BPE.
+def _check_flags(parser: Parser, flags: Sequence[str]) -> None:
+    """Refuses flags of fairseq-generate that contradict an option, or whose output cannot be scored."""
+    for word in flags:
+        flag = word.split("=", 1)[0]
+        if flag in HAVE_OPTIONS:
+            parser.error(f"{flag} does not go behind --: use the option {HAVE_OPTIONS[flag]}")
+        if flag in SET_HERE:
+            parser.error(f"{flag} does not go behind --: it is set here")
+        if flag in NOT_TO_BE_SCORED:
+            parser.error(f"{flag} does not go behind --: its output cannot be scored")
 
-    An empty hypothesis is an empty line. Of several for one sentence (``--nbest``) the first is the best.
 
-    Raises:
-        ScoreError: none are there, one is missing or damaged, or they are still in BPE units.
-    """
-    hypotheses: Dict[int, str] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        if line.startswith("H-"):
-            found = re.fullmatch(r"H-(\d+)\t([^\t]+)(?:\t(.*))?", line)
-            if not found:
-                raise ScoreError(f"{path}, line {number}: not a hypothesis of fairseq-generate: run it again")
-            hypotheses.setdefault(int(found[1]), found[3] or "")
-    if sorted(hypotheses) != list(range(len(hypotheses))) or not hypotheses:
-        raise ScoreError(f"{path}: incomplete: it has {len(hypotheses)} hypotheses; run fairseq-generate again")
-    marked = sum(bool(re.search(r"@@(?!\S)", tokens)) for tokens in hypotheses.values())
-    if marked:
-        raise ScoreError(
-            f"{path}: {marked} hypotheses have BPE markers (@@): run fairseq-generate with --post-process subword_nmt"
+def _checkpoint(run: Path) -> Path:
+    return run / "checkpoint.pt"
+
+
+def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Sequence[str]) -> Dict[str, Any]:
+    """The content of the score file, which is made unless it is there."""
+    run, data, subset = options.run, options.data, options.subset
+    check_data(run, data)
+    source, target = _languages(data, subset)
+    sides = [data / "raw" / f"{subset}.{lang}" for lang in (source, target)]
+    for path in sides:
+        if not path.is_file():
+            raise Failure(f"{path} not found: run scripts/prepare.sh --out {data} again")
+    out = run / "scores" / f"{subset}.json"
+    name = options.name or str(run)
+    checkpoint = sha256(_checkpoint(run))
+    steps = Steps(run)
+    steps.setting(f"data {fingerprint(data, 'binarize', 'is not prepared')} {' '.join(map(sha256, sides))}")
+    steps.setting(f"checkpoint {checkpoint}")
+    steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join([name, *flags])}")
+
+    def work() -> None:
+        values = {**vars(options), "source": source, "target": target, "checkpoint": _checkpoint(run)}
+        command = [*fill(template, **values), *flags]
+        generated = generate(command, _checkpoint(run), out, len(read_lines(sides[1])))
+        settings = ", ".join(
+            [f"beam {options.beam}", f"lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])]
         )
-    return [hypotheses[i] for i in range(len(hypotheses))]
+        head = {"name": name, "subset": subset, "settings": settings, "checkpoint": checkpoint}
+        scored = score_text(generated, sides[0], sides[1], target, out.with_name(f"{subset}.hyp.{target}"))
+        write_text(out, to_text({**head, **scored}) + "\n")
+
+    steps.step(f"score-{subset}", f"scores/{subset}.json", work)
+    return dict(read_json(out, f"remove it and run scripts/score.sh --run {run} --data {data} again"))
 
 
-def detokenize(lines: Sequence[str], lang: str) -> List[str]:
-    """Moses tokens to text: escaped, without BPE, hyphens split (``@-@``) or not; ``<unk>`` becomes :data:`UNKNOWN`."""
-    detokenizer = MosesDetokenizer(lang)
-    texts = []
-    for line in lines:
-        line = " ".join(line.replace("<unk>", UNKNOWN).split())
-        for pattern, replacement in GERMAN_APOSTROPHES if lang == "de" else ():
-            line = pattern.sub(replacement, line)
-        text = detokenizer.detokenize(line.split(" "))
-        for pattern, replacement in AFTER_MOSES:
-            text = pattern.sub(replacement, text)
-        texts.append(text)
-    return texts
+def _languages(data: Path, subset: str) -> Tuple[str, str]:
+    """Source and target language of a prepared test set, by the names of its files: ``test.en-de.en.idx``."""
+    names = [path.name.split(".") for path in sorted((data / "bin").glob("*.*-*.*.idx"))]
+    languages = [(pair, lang) for name, pair, lang, _ in names if name == subset]
+    for pair, source in languages:
+        for _, target in languages:
+            if f"{source}-{target}" == pair:
+                return source, target
+    there = " ".join(sorted({name[0] for name in names}))
+    raise Failure(f"{data} has no test set '{subset}'; there are: {there}")
 
 
-def moses_tokenize(lines: Sequence[str], lang: str) -> List[str]:
-    """Text to plain Moses tokens: hyphens stay inside words."""
-    tokenizer = MosesTokenizer(lang)
-    return [tokenizer.tokenize(line, return_str=True) for line in lines]
+def score_text(generated: Path, source: Path, reference: Path, lang: str, hypotheses: Path) -> Dict[str, Any]:
+    """Scores and statistics of fairseq-generate's output; writes the translations as text.
 
+    Args:
+        generated: fairseq-generate's output.
+        source: raw source text.
+        reference: raw reference, in the language ``lang``.
+        hypotheses: file to write, a translation a line.
 
-def split_compounds(lines: Sequence[str]) -> List[str]:
-    """``a-b`` -> ``a ##AT##-##AT## b``, as in the scripts behind the Transformer's published figures."""
-    return [re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line) for line in lines]
-
-
-def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Dict[str, Dict[str, Any]]:
-    """All scores of detokenised hypotheses against raw references.
-
-    Returns:
-        For each key of :data:`SCORES` but fairseq's own: ``score`` (0 to 100), ``signature`` and ``detail``.
+    Raises:
+        Failure: the output is not complete, or does not belong to these files.
     """
-
-    def entry(metric: Any, change: Callable[[Sequence[str]], Sequence[str]]) -> Dict[str, Any]:
-        result = metric.corpus_score(list(change(hypotheses)), [list(change(references))])
-        signature = str(metric.get_signature())
-        return {"score": round(result.score, 2), "signature": signature, "detail": str(result)}
-
-    def tokens(lines: Sequence[str]) -> List[str]:
-        return moses_tokenize(lines, lang)
-
-    return {
-        "sacrebleu": entry(BLEU(), lambda lines: lines),
-        "bleu_moses": entry(BLEU(tokenize="none", force=True), tokens),
-        "bleu_moses_compound_split": entry(BLEU(tokenize="none", force=True), lambda x: split_compounds(tokens(x))),
-        "chrf": entry(CHRF(), lambda lines: lines),
-        "bleu_moses_lowercase": entry(BLEU(tokenize="none", force=True, lowercase=True), tokens),
-    }
-
-
-def fairseq_score(path: Path) -> Optional[Dict[str, Any]]:
-    """fairseq-generate's own BLEU line, on the tokens as trained; None if it printed none.
-
-    It is unsmoothed BLEU of the H- lines against the T- lines, but that an empty hypothesis counts as one wrong word.
-    """
-    found = re.findall(r"BLEU4 = ([\d.]+), .*", "\n".join(read_lines(path)))
-    return {"score": float(found[-1]), "signature": "fairseq-generate --scoring bleu"} if found else None
-
-
-def table(results: Sequence[Dict[str, Any]]) -> str:
-    """The scores of several runs as aligned text, one row each, with a legend."""
-    keys = list(SCORES)
-    titles = ["sacreBLEU", "moses", "moses+split", "chrF2", "moses lc", "fairseq"]
-    names = [f"{r['name']} {r['subset']}" for r in results]
-    width = max([len(name) for name in names] + [len("run, test set")])
-    rows = ["  ".join([f"{'run, test set':<{width}}"] + [f"{title:>11}" for title in titles])]
-    for name, result in zip(names, results):
-        values = [result["scores"].get(key) for key in keys]
-        cells = [f"{value['score']:>11.2f}" if value else f"{'-':>11}" for value in values]
-        rows.append("  ".join([f"{name:<{width}}", *cells]))
-    legend = [f"{title}: {SCORES[key]}" for title, key in zip(titles, keys)]
-    return "\n".join([*rows, "", *legend, f"sacreBLEU signature: {results[0]['scores']['sacrebleu']['signature']}"])
-
-
-def _score_files(args: argparse.Namespace) -> Dict[str, Any]:
-    hypotheses = detokenize(read_hypotheses(args.generated), args.lang)
-    references = read_lines(args.reference)
-    if len(hypotheses) != len(references):
-        raise ScoreError(f"{args.generated} has {len(hypotheses)} hypotheses, {args.reference} {len(references)} lines")
-    scores = score(hypotheses, references, args.lang)
-    own = fairseq_score(args.generated)
-    if own:
-        scores["bleu_fairseq_training_tokens"] = own
-    result = {"name": args.name, "subset": args.subset, "sentences": len(references), "settings": args.settings}
-    result["scores"] = scores
-    write_text(args.hypotheses, "".join(line + "\n" for line in hypotheses))
-    write_json(args.out, result)
-    return result
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--table", nargs="+", type=Path, help="JSON files to print as one table, and nothing else")
-    parser.add_argument("--generated", type=Path, help="output of fairseq-generate")
-    parser.add_argument("--reference", type=Path, help="raw reference")
-    parser.add_argument("--lang", default="de", help="target language (default: de)")
-    parser.add_argument("--name", default="", help="name of the run in the table")
-    parser.add_argument("--subset", default="test", help="name of the test set")
-    parser.add_argument("--settings", default="", help="how it was generated, for the record")
-    parser.add_argument("--out", type=Path, help="JSON file to write")
-    parser.add_argument("--hypotheses", type=Path, help="file for the detokenised hypotheses")
-    args = parser.parse_args()
-    if not args.table and not (args.generated and args.reference and args.out and args.hypotheses):
-        parser.error("--generated, --reference, --out and --hypotheses are needed")
-    try:
-        results = [read_json(path) for path in args.table] if args.table else [_score_files(args)]
-    except (ScoreError, OSError, UnicodeDecodeError) as error:
-        sys.exit(f"error: {error}")
-    print(table(results))
+    references, sources = read_lines(reference), read_lines(source)
+    if len(sources) != len(references):
+        raise Failure(f"{source} has {len(sources)} lines, {reference} {len(references)}: run scripts/prepare.sh again")
+    read = read_generated(generated, len(references))
+    check_bleu(read, generated)
+    check_reference(read, references, lang, reference)
+    texts = detokenize(read.hypotheses, lang)
+    scores = score(texts, references, lang)
+    scores[FAIRSEQ] = {"score": read.bleu, "signature": "fairseq-generate --scoring bleu"}
+    write_text(hypotheses, "".join(text + "\n" for text in texts))
+    return {"sentences": len(references), "scores": scores, "statistics": columns(sources, texts, references)}
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -54,11 +54,11 @@ def bleu(sentences: Rows) -> float:
 def by_length(statistics: Columns) -> List[Tuple[int, float]]:
     """For each of :data:`BUCKETS` the number of its sentences, and their BLEU (0.0 without sentences)."""
     pairs = list(zip(statistics["source_words"], rows(statistics)))
-    found = []
+    buckets = []
     for first, last in BUCKETS:
         chosen = [row for words, row in pairs if max(words, 1) >= first and (last is None or words <= last)]
-        found.append((len(chosen), bleu(chosen) if chosen else 0.0))
-    return found
+        buckets.append((len(chosen), bleu(chosen) if chosen else 0.0))
+    return buckets
 
 
 def paired_bootstrap(baseline: Rows, systems: Mapping[str, Rows]) -> Tuple[Dict[str, float], str]:

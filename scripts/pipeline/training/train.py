@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..command import Failure, Parser, fill, run, say, script_name, split_at_dashes, whole_number
-from ..failures import last_error
+from ..failures import last_error_in
 from ..files import write_json, write_text
 from ..lock import locked
 from ..provenance import provenance
@@ -183,7 +183,7 @@ class Training:
             return say("trained before")
         log = self.out / f"train.{self.machines.rank}.log"
         if launch.train(command, log, None, self.max_update, self._label()):
-            raise Failure(f"fairseq-train failed: {last_error(log)} (log: {log})")
+            raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
 
     def _set_aside(self) -> None:
         """Moves a run with other settings away."""
@@ -213,7 +213,7 @@ class Training:
         if checkpoints.newest_updates(self.folder) != self.max_update:
             status = launch.train(command, log, lock, self.max_update, self._label())
             if status:
-                raise Failure(f"fairseq-train failed: {last_error(log)} (log: {log})")
+                raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
             reached = checkpoints.keep_last(self.folder)
             if reached != self.max_update:
                 say(f"ended after {reached} of {self.max_update} updates, as its flags say")

@@ -21,7 +21,7 @@ from fairseq_rope.checkpoints.model_folder import check_files, read_languages, r
 
 from ..command import Failure, Parser, run, whole_number
 from ..corpus.text import SPACES
-from ..scoring.score import detokenize
+from ..scoring.detokenize import detokenize
 from .engines import ENGINES, CTranslate2Engine, FairseqEngine
 
 CHUNK = 200  # sentences

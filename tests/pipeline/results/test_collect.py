@@ -5,17 +5,18 @@ import math
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from sacrebleu.metrics import BLEU
 
+from pipeline.command import Failure
+from pipeline.files import sha256, to_text, write_json
 from pipeline.results.collect import POINTS, collect
-from pipeline.results.file import ResultError, read_results, to_text, write_result
+from pipeline.results.file import ResultError, read_results, write_result
 from pipeline.scoring.statistics import BUCKETS, bleu, by_length, columns, paired_bootstrap, rows
+from pipeline.steps import stamp_path
 from pipeline.training.log import LogError, Point, read_log, thinned
 
-TOOLS = Path(__file__).resolve().parents[2] / "fairseq_rope" / "tools"
 STAMP = "2026-01-01 00:00:00 | INFO | "
 
 
@@ -149,38 +150,38 @@ def test_p_values_are_those_of_sacrebleus_command(tmp_path):
 
 
 @pytest.fixture
-def made(tmp_path):
+def finished(tmp_path):
     """A run and its data, as the scripts leave them behind."""
     run, data = tmp_path / "run", tmp_path / "data"
-    for folder in (run / ".stamps", run / "scores", data / "raw"):
+    for folder in (run / "scores", data):
         folder.mkdir(parents=True)
     info = {"arch": "roformer_tiny", "seed": "3", "flags": "--arch roformer_tiny --seed 3", "versions": {}}
     info["command"] = f"scripts/train.sh --data {data} --arch roformer_tiny --out {run} -- --lr 1"
     (run / "run.json").write_text(json.dumps({**info, "machine": "x"}))
     (run / "train.log").write_text("\n".join([*KILLED, *RESUMED]) + "\n")
-    (run / ".stamps/train").write_text("")
-    (run / ".stamps/average").write_text("average last 5 by updates upper none inputs none of 0a1b  -\nstep average")
-    for name, lines in (("en", REFERENCES), ("de", REFERENCES)):
-        (data / f"raw/test1.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (data / "raw/test1.json").write_text("{}")
-    (run / "scores/test1.hyp.de").write_text("\n".join(HYPOTHESES[0.2]) + "\n", encoding="utf-8")
+    (run / "checkpoint.pt").write_bytes(b"weights")
+    write_json(stamp_path(run, "train"), {"settings": "x"})
+    write_json(stamp_path(run, "average"), {"settings": "average last 5", "averaged": 5})
     score = round(BLEU().corpus_score(HYPOTHESES[0.2], [REFERENCES]).score, 2)
-    scores = {"sacrebleu": {"score": score, "signature": "s"}}
-    (run / "scores/test1.json").write_text(json.dumps({"settings": "beam 4", "scores": scores}))
+    scored = {"name": "run", "subset": "test1", "settings": "beam 4", "checkpoint": sha256(run / "checkpoint.pt")}
+    scored["sentences"] = len(REFERENCES)
+    scored["scores"] = {"sacrebleu": {"score": score, "signature": "s"}}
+    scored["statistics"] = statistics(0.2)
+    write_json(run / "scores/test1.json", scored)
     prepared = {"pairs": {"train": 9, "valid": 2}, "cleaned": {"kept": 8}, "bpe": {"merges": 5}, "vocabulary": 7}
     prepared["command"] = "scripts/prepare.sh --train /a\\ b/train --test /a\\ b/news --merges 5 --out /a/data"
     (data / "prepare.json").write_text(json.dumps(prepared))
     return run, data
 
 
-def result_of(made, **entries):
-    return collect(*made, "demo", {"test1": "test_long"}, entries)
+def result_of(finished, variant=""):
+    return collect(*finished, "demo", {"test1": "test_long"}, variant)
 
 
-def test_a_result_file_has_what_the_report_needs(made, tmp_path):
-    result = result_of(made, variant="x", threads="1")
+def test_a_result_file_has_what_the_report_needs(finished, tmp_path):
+    result = result_of(finished, variant="x")
     assert (result["recipe"], result["arch"], result["seed"], result["variant"]) == ("demo", "roformer_tiny", 3, "x")
-    assert result["entries"] == {"threads": "1"}
+    assert result["entries"] == {}
     assert result["run"]["command"] == "scripts/train.sh --data DATA --arch roformer_tiny --out RUN -- --lr 1"
     training = result["training"]
     assert training["target_tokens"] == 4880 and training["seconds"] == 95 and training["averaged"] == 5
@@ -189,7 +190,10 @@ def test_a_result_file_has_what_the_report_needs(made, tmp_path):
     numbers = {"pairs": {"train": 9, "valid": 2}, "kept": 8, "merges": 5, "vocabulary": 7}
     command = "scripts/prepare.sh --train RAW/train --test RAW/news --merges 5 --out DATA"
     assert result["data"] == {**numbers, "command": command}
-    assert result["tests"]["test_long"]["statistics"] == statistics(0.2)
+    test = result["tests"]["test_long"]
+    assert test["statistics"] == statistics(0.2)
+    assert list(test) == ["subset", "sentences", "settings", "scores", "statistics"]
+    assert (test["subset"], test["sentences"], test["settings"]) == ("test1", len(REFERENCES), "beam 4")
     path = tmp_path / "r/x.json"
     write_result(result, path)
     assert read_results([path]) == [(path, result)]
@@ -198,21 +202,17 @@ def test_a_result_file_has_what_the_report_needs(made, tmp_path):
     assert json.loads(to_text({"a": {}, "b": {"c": [1, "ä"]}})) == {"a": {}, "b": {"c": [1, "ä"]}}
 
 
-def test_data_of_an_older_version_have_no_numbers(made):
-    (made[1] / "prepare.json").unlink()
-    assert result_of(made)["data"] == {}
+def test_data_of_an_older_version_have_no_numbers(finished):
+    (finished[1] / "prepare.json").unlink()
+    assert result_of(finished)["data"] == {}
 
 
-@pytest.mark.parametrize(
-    ("stamp", "averaged"),
-    [
-        ("average last 7 upper none of 0a  -", 7),  # version 0.1.0
-        ("average last 5 by epochs upper 9 inputs a.pt b.pt of 0a  - bpe 1  -", 2),
-    ],
-)
-def test_the_stamp_says_how_many_checkpoints_were_averaged(made, stamp, averaged):
-    (made[0] / ".stamps/average").write_text(stamp)
-    assert result_of(made)["training"]["averaged"] == averaged
+def test_the_stamp_says_how_many_checkpoints_were_averaged(finished):
+    write_json(stamp_path(finished[0], "average"), {"settings": "x", "averaged": 2})
+    assert result_of(finished)["training"]["averaged"] == 2
+    write_json(stamp_path(finished[0], "average"), {"settings": "x"})
+    with pytest.raises(ResultError, match=r"is not averaged: run scripts/average\.sh"):
+        result_of(finished)
 
 
 @pytest.mark.parametrize(
@@ -220,58 +220,85 @@ def test_the_stamp_says_how_many_checkpoints_were_averaged(made, stamp, averaged
     [
         ("run.json", "train.sh"),
         ("train.log", "train.sh"),
-        (".stamps/train", "train.sh"),
-        (".stamps/average", "average.sh"),
+        (".stamps/train.json", "train.sh"),
+        (".stamps/average.json", "average.sh"),
         ("scores/test1.json", "score.sh"),
-        ("scores/test1.hyp.de", "score.sh"),
-        ("../data/raw/test1.en", "prepare.sh"),
-        ("../data/raw/test1.de", "prepare.sh"),
     ],
 )
-def test_a_missing_part_is_an_error_that_names_what_to_run(made, missing, remedy):
-    (made[0] / missing).unlink()
+def test_a_missing_part_is_an_error_that_names_what_to_run(finished, missing, remedy):
+    (finished[0] / missing).unlink()
     with pytest.raises(ResultError, match=f"run scripts/{remedy}") as error:
-        result_of(made)
+        result_of(finished)
     assert "\n" not in str(error.value)
 
 
-def test_a_record_of_the_run_without_its_flags_is_refused(made):
-    info = json.loads((made[0] / "run.json").read_text())
+def test_a_record_of_the_run_without_its_flags_is_refused(finished):
+    info = json.loads((finished[0] / "run.json").read_text())
     del info["flags"]
-    (made[0] / "run.json").write_text(json.dumps(info))
+    (finished[0] / "run.json").write_text(json.dumps(info))
     with pytest.raises(ResultError, match=r"run\.json lacks 'flags': run scripts/train\.sh"):
-        result_of(made)
+        result_of(finished)
 
 
-def test_scores_that_are_not_those_of_the_text_are_refused(made):
-    (made[0] / "scores/test1.hyp.de").write_text("\n".join(HYPOTHESES[0.4]) + "\n", encoding="utf-8")
-    with pytest.raises(ResultError, match=r"its text has .*run scripts/score\.sh"):
-        result_of(made)
-    (made[0] / "scores/test1.hyp.de").write_text("a\n")
-    with pytest.raises(ResultError, match="differ in length"):
-        result_of(made)
+def changed(finished, **entries):
+    """The score file with other entries; None takes one out."""
+    path = finished[0] / "scores/test1.json"
+    scored = {**json.loads(path.read_text()), **entries}
+    write_json(path, {key: value for key, value in scored.items() if value is not None})
 
 
-def test_the_command_by_path_needs_no_package(made, tmp_path):
-    out = tmp_path / "out.json"
-    command = [sys.executable, TOOLS / "results.py", "--run", made[0], "--data", made[1], "--recipe", "demo"]
-    command += ["--out", out, "--subsets"]
-    subprocess.run([*command, "test1=test_long", "variant=a b"], check=True, cwd=tmp_path, capture_output=True)
-    assert json.loads(out.read_text()) == result_of(made, variant="a b")
-    failed = subprocess.run([*command, "test=test"], cwd=tmp_path, capture_output=True, text=True)
-    assert failed.returncode == 1 and failed.stderr.startswith("error: ") and failed.stderr.count("\n") == 1
-    failed = subprocess.run([*command, "test1"], cwd=tmp_path, capture_output=True, text=True)
-    assert failed.returncode == 2 and "'test1' is not of the form KEY=VALUE" in failed.stderr
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ({"statistics": statistics(0.4)}, r"says \d+\.\d+ BLEU, its statistics have \d+\.\d+"),
+        (
+            {"statistics": {name: column[1:] for name, column in statistics(0.2).items()}},
+            "not hold the statistics of 120 sentences",
+        ),
+        ({"statistics": {**statistics(0.2), "ref_len": []}}, "not hold the statistics of 120 sentences"),
+        ({"statistics": {"hyp_len": [1] * 120}}, "not hold the statistics of 120 sentences"),
+        ({"sentences": 119}, "not hold the statistics of 119 sentences"),
+        ({"statistics": None}, "lacks 'statistics'"),  # of a version before
+        ({"checkpoint": "0"}, r"is of another checkpoint than .*checkpoint\.pt"),
+    ],
+)
+def test_scores_that_are_not_those_of_their_statistics_are_refused(finished, entries, problem):
+    result_of(finished)
+    changed(finished, **entries)
+    with pytest.raises(ResultError, match=rf"test1\.json .*{problem}: run scripts/score\.sh"):
+        result_of(finished)
 
 
-def unfinished(made, reason="killed", **entries):
-    return collect(*made, "demo", {"test1": "test_long"}, entries, reason)
+@pytest.mark.parametrize("content", ["{", "[1]"])
+def test_a_damaged_score_file_is_named(finished, content):
+    (finished[0] / "scores/test1.json").write_text(content)
+    with pytest.raises(ResultError, match=r"test1\.json is damaged: run scripts/score\.sh"):
+        result_of(finished)
 
 
-def test_of_a_run_that_was_killed_there_is_what_its_log_has(made, tmp_path):
-    (made[0] / ".stamps/train").unlink()
-    (made[0] / "train.log").write_text("\n".join(KILLED) + "\n")
-    result = unfinished(made, f"killed\n in {made[0]}/train.log and {made[1]}", variant="x")
+def test_no_text_is_read(finished):
+    assert not list(finished[0].glob("scores/*.hyp.*")) and not (finished[1] / "raw").exists()
+    assert result_of(finished)["tests"]
+
+
+def test_each_test_set_needs_a_name_of_its_own(finished):
+    for subsets in ({}, {"test": "x", "test1": "x"}):
+        with pytest.raises(ResultError, match="each test set needs a name of its own"):
+            collect(*finished, "demo", subsets)
+
+
+def test_what_is_wrong_with_a_run_is_for_the_user():
+    assert issubclass(ResultError, Failure)
+
+
+def unfinished(finished, reason="killed", variant=""):
+    return collect(*finished, "demo", {"test1": "test_long"}, variant, reason)
+
+
+def test_of_a_run_that_was_killed_there_is_what_its_log_has(finished, tmp_path):
+    stamp_path(finished[0], "train").unlink()
+    (finished[0] / "train.log").write_text("\n".join(KILLED) + "\n")
+    result = unfinished(finished, f"killed\n in {finished[0]}/train.log and {finished[1]}", variant="x")
     assert result["unfinished"] == "killed in RUN/train.log and DATA" and result["variant"] == "x"
     assert result["tests"] == {} and result["curve"]["valid"]["updates"] == [20, 30]
     training = result["training"]
@@ -283,41 +310,43 @@ def test_of_a_run_that_was_killed_there_is_what_its_log_has(made, tmp_path):
 
 
 @pytest.mark.parametrize("lines", [None, [], start()])
-def test_a_run_that_failed_before_its_first_update_has_none(made, lines):
-    log = made[0] / "train.log"
+def test_a_run_that_failed_before_its_first_update_has_none(finished, lines):
+    log = finished[0] / "train.log"
     log.unlink() if lines is None else log.write_text("\n".join(lines) + "\n")
     for stamp in ("train", "average"):
-        (made[0] / ".stamps" / stamp).unlink()
-    result = unfinished(made)
+        stamp_path(finished[0], stamp).unlink()
+    result = unfinished(finished)
     counted = ("updates", "target_tokens", "seconds", "averaged")
     assert [result["training"][key] for key in counted] == [0, 0, 0, 0]
     assert result["training"]["target_tokens_per_update"] is result["training"]["target_tokens_per_second"] is None
     assert result["training"]["parameters"] == (1234 if lines else 0)
     assert result["curve"]["train"]["nll"] == []
     with pytest.raises(ResultError, match=r"run scripts/train\.sh"):
-        result_of(made)
+        result_of(finished)
 
 
-def test_a_finished_run_is_not_called_unfinished(made):
-    with pytest.raises(ResultError, match="is trained, averaged and scored: leave out --unfinished"):
-        unfinished(made)
-    (made[0] / "scores/test1.json").unlink()
-    assert unfinished(made)["training"]["updates"] == 42  # trained, not scored
+def test_a_finished_run_is_not_called_unfinished(finished):
+    with pytest.raises(ResultError, match="is trained, averaged and scored: it is not unfinished"):
+        unfinished(finished)
+    (finished[0] / "scores/test1.json").unlink()
+    assert unfinished(finished)["training"]["updates"] == 42  # trained, not scored
 
 
-def test_the_command_says_that_a_run_did_not_finish(made, tmp_path):
-    (made[0] / ".stamps/train").unlink()
-    command = [sys.executable, TOOLS / "results.py", "--run", made[0], "--data", made[1], "--recipe", "demo"]
-    command += ["--subsets", "test1=test_long", "--out", tmp_path / "out.json", "--unfinished"]
-    done = subprocess.run([*command, "killed"], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("roformer_tiny, seed 3: not finished: killed\n")
-    assert json.loads((tmp_path / "out.json").read_text()) == unfinished(made)
-    finished = to_text({**unfinished(made), "tests": {"test_long": {}}})
-    (tmp_path / "out.json").write_text(finished)
-    failed = subprocess.run([*command, "killed"], capture_output=True, text=True)
-    assert failed.returncode == 1 and "out.json has the scores of a finished run" in failed.stderr
-    assert (tmp_path / "out.json").read_text() == finished
-    (tmp_path / "out.json").write_text(finished[:50])  # damaged
-    subprocess.run([*command, "killed"], capture_output=True, check=True)
-    failed = subprocess.run([*command, " "], capture_output=True, text=True)
-    assert failed.returncode == 2 and "--unfinished must say why" in failed.stderr
+def test_a_run_that_did_not_finish_replaces_no_scores(finished, tmp_path):
+    stamp_path(finished[0], "train").unlink()
+    path, result = tmp_path / "out.json", unfinished(finished)
+    write_result(result, path)
+    assert json.loads(path.read_text()) == result
+    scored = to_text({**result, "tests": {"test_long": {}}})
+    path.write_text(scored)
+    with pytest.raises(ResultError, match=r"out\.json has the scores of a finished run"):
+        write_result(result, path)
+    assert path.read_text() == scored
+    path.write_text(scored[:50])  # damaged
+    write_result(result, path)
+    assert json.loads(path.read_text()) == result
+
+
+def test_a_run_that_did_not_finish_needs_a_reason(finished):
+    with pytest.raises(ResultError, match="needs a reason"):
+        unfinished(finished, " ")

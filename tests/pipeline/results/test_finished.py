@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from pipeline.results.file import FORMAT, write_result
-from pipeline.results.finished import is_finished, summary, table
+from pipeline.results.file import FORMAT
+from pipeline.results.finished import is_finished, is_finished_otherwise, summary, table
 
-from ...commands import ROOT, run
+from ...commands import ROOT
 
 SETTINGS = "data 12ab\ntrain --arch roformer_tiny --seed 1\n"
 TESTS = ["news", "val"]
@@ -17,12 +17,12 @@ TESTS = ["news", "val"]
 @pytest.fixture
 def result():
     """A finished run of the demo, with its scores under the names of TESTS."""
-    found = json.loads((ROOT / "results/demo-roformer_tiny-seed1.json").read_text(encoding="utf-8"))
-    assert found["format"] == FORMAT
-    found["settings"] = SETTINGS.strip()
-    found["run"]["max_update"] = "1000"
-    found["tests"] = dict(zip(TESTS, found["tests"].values()))
-    return found
+    result = json.loads((ROOT / "results/demo-roformer_tiny-seed1.json").read_text(encoding="utf-8"))
+    assert result["format"] == FORMAT
+    result["settings"] = SETTINGS.strip()
+    result["run"]["max_update"] = "1000"
+    result["tests"] = dict(zip(TESTS, result["tests"].values()))
+    return result
 
 
 def test_a_run_is_finished_with_its_settings_updates_and_test_sets(result):
@@ -34,19 +34,12 @@ def test_a_run_is_finished_with_its_settings_updates_and_test_sets(result):
     assert not is_finished({**result, "unfinished": "killed"}, SETTINGS, 1000, TESTS)
 
 
-def test_the_command_says_so_by_its_exit_status(result, tmp_path):
-    file = tmp_path / "result.json"
-    write_result(result, file)
-    command = ["python", ROOT / "fairseq_rope/tools/sweep.py", "finished", file, "--subsets", "test=news valid=val"]
-    run(*command, "--max-update", 1000, "--settings", SETTINGS)
-    assert run(*command, "--max-update", 1001, "--settings", SETTINGS, fails=True).returncode == 3
-    assert run(*command, "--max-update", 1000, "--settings", "other", fails=True).returncode == 3
-    further = [*command[:-1], "test=news test1=news_x2"]
-    assert run(*further, "--max-update", 1000, "--settings", SETTINGS, fails=True).returncode == 1
-    write_result({**result, "unfinished": "killed"}, file)
-    assert run(*command, "--max-update", 1001, "--settings", SETTINGS, fails=True).returncode == 1
-    file.write_text("{")
-    assert "damaged" in run(*command, "--max-update", 1000, "--settings", SETTINGS, fails=True).stderr
+def test_a_finished_run_with_other_settings_is_told_from_one_that_is_not_finished(result):
+    assert not is_finished_otherwise(result, SETTINGS, 1000)
+    assert is_finished_otherwise(result, SETTINGS, 1001) and is_finished_otherwise(result, "other", 1000)
+    further = [*TESTS[:1], "news_x2"]
+    assert not is_finished(result, SETTINGS, 1000, further) and not is_finished_otherwise(result, SETTINGS, 1000)
+    assert not is_finished_otherwise({**result, "unfinished": "killed"}, SETTINGS, 1001)
 
 
 def test_the_table_has_a_row_for_each_run_and_test_set(result):

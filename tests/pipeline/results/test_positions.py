@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from pipeline.results.file import ResultError
-from pipeline.results.positions import LENGTH, NAME, digest, main, position_entry
+from pipeline.command import Failure
+from pipeline.results.positions import LENGTH, NAME, digest, position_entry, write_positions
 
 from ...model_folders import run_folder
 from .test_collect import made, result_of, unfinished  # noqa: F401  (a fixture)
@@ -14,25 +14,22 @@ from .test_collect import made, result_of, unfinished  # noqa: F401  (a fixture)
 LARGEST = 60_000  # bytes, of four heads on two sides
 
 
-def test_the_tool_writes_a_small_file_of_any_run(tmp_path, capsys):
+def test_it_is_a_small_file_of_any_run(tmp_path):
     folder = run_folder(tmp_path / "run", "tupe_r_tiny")
-    main([str(folder)])
-    assert capsys.readouterr().out == f"{folder / NAME}: encoder tupe_r, decoder tupe_r\n"
+    write_positions(folder)
     assert (folder / NAME).stat().st_size < LARGEST
-    assert not list(folder.glob("*.tmp"))
+    assert not list(folder.glob(".*.tmp"))
     entry = position_entry(folder)["positions"]
     assert entry["checkpoint"] == digest(folder / "checkpoint.pt")
     assert list(entry) == ["checkpoint", "encoder", "decoder"] and len(entry["encoder"]["correlations"][0]) == LENGTH
     foreign = run_folder(tmp_path / "foreign", "fairseq_transformer_tiny")
-    main([str(foreign), "--out", str(tmp_path / "x.json")])
-    assert "x.json: nothing to draw" in capsys.readouterr().out
-    assert list(json.loads((tmp_path / "x.json").read_text())) == ["format", "checkpoint"]
+    write_positions(foreign)
+    assert list(json.loads((foreign / NAME).read_text())) == ["format", "checkpoint"]
 
 
-def test_a_folder_without_a_model_is_refused_in_one_line(tmp_path):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(tmp_path)])
-    assert str(exit_.value).startswith("error: ") and "\n" not in str(exit_.value)
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(Failure, match="no such checkpoint"):
+        write_positions(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -55,10 +52,10 @@ def test_a_summary_of_another_checkpoint_or_form_is_refused(tmp_path):
     torch.save({}, tmp_path / "checkpoint.pt")
     path = tmp_path / NAME
     for text, message in (
-        ("{", "is damaged: run python -m pipeline.results.positions"),
+        ("{", "is not JSON, or damaged: remove it and run"),
         ('{"format": "x"}', "is no summary of version"),
         ('{"format": "fairseq_rope positions 1", "checkpoint": "a"}', "is of another checkpoint than"),
     ):
         path.write_text(text)
-        with pytest.raises(ResultError, match=message):
+        with pytest.raises(Failure, match=message):
             position_entry(tmp_path)

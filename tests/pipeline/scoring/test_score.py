@@ -1,148 +1,348 @@
-"""The BLEU figures: each is what its name says, and what sacrebleu's command line and multi-bleu's arithmetic give."""
+"""The command: what is done once, what is refused, and what a kill leaves behind."""
 
-import math
-import random
+import argparse
+import os
+import resource
+import signal
 import subprocess
 import sys
-from collections import Counter
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from fairseq.data import Dictionary
-from fairseq.scoring.bleu import BleuConfig, Scorer
+import torch
+from sacrebleu.metrics import BLEU
 
-from pipeline.scoring.score import fairseq_score, moses_tokenize, score, split_compounds
+from pipeline.command import Failure
+from pipeline.lock import locked
+from pipeline.scoring import score as command
+from pipeline.scoring.statistics import COLUMNS, bleu, rows
+from pipeline.steps import stamp_path
+from pipeline.training.settings import check_data
 
-DEMO = Path(__file__).parents[2] / "data" / "demo" / "test.de"
-TRICKY = [
-    "Der 33-jährige US-Amerikaner fuhr mit 210 km/h und zahlte 1.000 £ Strafe.",
-    'Er sagt: "Ja, so geht\'s", und fliegt nach New York-Stadt.',
-    "„Das ist nichts“, sagte O'Connor – und ging ...",  # noqa: RUF001
-    "AT&T & Söhne [siehe S. 3 | 4] kosten 1.234,56 €; <unk> ist kein Wort.",
-    "Es sind 5,5 Prozent (oder 3 % bis 4%), z. B. am 3. Mai um 12:30 Uhr!",
-    "Ärzte für Hals-Nasen-Ohren-Heilkunde: info@beispiel.de, http://beispiel.de/a-b",
-]
-REFERENCES = TRICKY + DEMO.read_text(encoding="utf-8").splitlines()[:100]
+from ...commands import ENVIRONMENT, ROOT
+from .fake import FakeRun, printed
 
-
-def perturbed(lines):
-    """Hypotheses with some words dropped, doubled, exchanged or in the other case, and now and then none at all."""
-    rng, hypotheses = random.Random(1), []
-    for number, line in enumerate(lines):
-        words = line.split()
-        for _ in range(rng.randrange(5)):
-            i, j = rng.randrange(len(words)), rng.randrange(len(words))
-            words[i : i + 1] = (
-                rng.choice([[], [words[i]] * 2, [words[j]], [words[i].swapcase()]]) if len(words) > 1 else words
-            )
-        hypotheses.append("" if number % 40 == 39 else " ".join(words))
-    return hypotheses
+REFERENCES = ["Der Hund läuft heute über die Straße.", "Die Katze schläft auf dem Sofa.", "Drei Vögel singen im Baum."]
+TARGETS = [f"{line[:-1]} ." for line in REFERENCES]
+WORSE = [TARGETS[0], "Die Katze schläft auf dem Dach .", TARGETS[2]]
+OUTPUTS = {4: printed(WORSE, TARGETS), 2: printed(TARGETS, TARGETS)}
 
 
-HYPOTHESES = perturbed(REFERENCES)
+@pytest.fixture
+def fake(tmp_path):
+    return FakeRun(tmp_path, REFERENCES, OUTPUTS)
 
 
-def multi_bleu(hypotheses, references):
-    """BLEU of Papineni et al. 2002, section 2.3, over a corpus of tokens with one reference; no smoothing."""
-    matches, totals = [0] * 4, [0] * 4
-    for hypothesis, reference in zip(hypotheses, references):
-        for n in range(1, 5):
-            found, wanted = (Counter(zip(*(line.split()[i:] for i in range(n)))) for line in (hypothesis, reference))
-            totals[n - 1] += sum(found.values())
-            matches[n - 1] += sum(min(count, wanted[ngram]) for ngram, count in found.items())
-    if 0 in matches:
-        return 0.0
-    c, r = (sum(len(line.split()) for line in lines) for lines in (hypotheses, references))
-    brevity = math.exp(1 - r / c) if c < r else 1.0
-    return 100 * brevity * math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
+def refused(fake, *options, parts=()):
+    with pytest.raises(Failure) as error:
+        command.main(fake.arguments(*options))
+    assert "\n" not in str(error.value)
+    for part in parts:
+        assert part in str(error.value), error.value
+    assert not list((fake.run / "scores").glob(".*"))
 
 
-def piped(lines, *command):
-    """The lines through a program."""
-    text = "".join(line + "\n" for line in lines).encode()
-    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    output = subprocess.run(command, input=text, stdout=subprocess.PIPE, check=True, env=environment).stdout.decode()
-    return output.removesuffix("\n").split("\n")
+def started(fake, *options, **kwargs):
+    """The command in a process of its own."""
+    words = [sys.executable, "-m", "pipeline.scoring.score", *fake.arguments(*options)]
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}", "SCRIPT": "score.sh"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(words, env=environment, text=True, **{**pipes, **kwargs})
 
 
-def moses(lines):
-    return piped(lines, sys.executable, "-c", "from sacremoses.cli import cli; cli()", *"-q -l de tokenize".split())
+def wait_for(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.02)
 
 
-def split(lines):
-    return piped(moses(lines), "sed", "-E", "s/([^ ])-([^ ])/\\1 ##AT##-##AT## \\2/g")
+def is_running(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
-def command_line(folder, hypotheses, references, *flags):
-    """What the sacrebleu program prints for the same lines in files."""
-    for name, lines in (("hyp", hypotheses), ("ref", references)):
-        (folder / name).write_bytes("".join(line + "\n" for line in lines).encode())
-    command = [sys.executable, "-m", "sacrebleu", folder / "ref", "-i", folder / "hyp", "-b", "-w", "2", *flags]
-    return float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+def test_scores_and_statistics_are_written_together(fake, capsys):
+    command.main(fake.arguments("--name", "a run", "--", "--sampling", "--cpu"))
+    result = fake.result()
+    hypotheses = (fake.run / "scores/test.hyp.de").read_text(encoding="utf-8").splitlines()
+    assert hypotheses == [REFERENCES[0], "Die Katze schläft auf dem Dach.", REFERENCES[2]]
+    score = BLEU().corpus_score(hypotheses, [REFERENCES]).score
+    assert result["scores"]["sacrebleu"]["score"] == round(score, 2) < 100
+    assert tuple(result["statistics"]) == COLUMNS and bleu(rows(result["statistics"])) == score
+    assert result["statistics"]["source_words"] == [2, 2, 2] and result["sentences"] == 3
+    assert (result["name"], result["subset"]) == ("a run", "test")
+    assert result["settings"] == "beam 4, lenpen 0.6, --sampling --cpu"
+    given = [f"{fake.data}/bin", "--path", f"{fake.run}/checkpoint.pt", "--beam", "4", "--gen-subset", "test"]
+    assert fake.calls == [[*given, "--target-lang", "de", "--sampling", "--cpu"]]
+    printed_table = capsys.readouterr().out.splitlines()
+    assert printed_table[1].startswith("a run test ") and f" {score:.2f} " in printed_table[1]
+    assert printed_table[-1].startswith("sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a")
 
 
-@pytest.fixture(scope="module")
-def scores():
-    return {key: entry["score"] for key, entry in score(HYPOTHESES, REFERENCES, "de").items()}
+def test_a_set_that_was_scored_is_not_translated_again(fake, capsys):
+    command.main(fake.arguments())
+    first = capsys.readouterr().out
+    command.main(fake.arguments())
+    assert capsys.readouterr().out == first and len(fake.calls) == 1
 
 
-NONE = ("-m", "bleu", "--tokenize", "none", "--force")
+def change(name):
+    """Each is something that a score depends on."""
+
+    def checkpoint(fake):
+        (fake.run / "checkpoint.pt").write_bytes(b"others")
+
+    def source(fake):
+        (fake.data / "raw/test.en").write_text("one\ntwo\nthree\n")
+
+    def version(fake):
+        stamp = stamp_path(fake.run, "score-test")
+        stamp.write_text(stamp.read_text().replace(f"scoring {command.VERSION}", "scoring 1"))
+
+    def gone(fake):
+        (fake.run / "scores/test.json").unlink()
+
+    def stamp(fake):
+        stamp_path(fake.run, "score-test").unlink()
+
+    return locals()[name]
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "source", "version", "gone", "stamp"])
+def test_what_a_score_depends_on_makes_it_anew(fake, name):
+    command.main(fake.arguments())
+    change(name)(fake)
+    command.main(fake.arguments())
+    assert len(fake.calls) == 2
+
+
+@pytest.mark.parametrize("options", [("--beam", "2"), ("--lenpen", "1"), ("--name", "x"), ("--", "--cpu")])
+def test_other_options_make_it_anew_but_for_the_batch(fake, options):
+    command.main(fake.arguments())
+    command.main(fake.arguments("--max-tokens", "100"))
+    assert len(fake.calls) == 1
+    command.main(fake.arguments(*options))
+    assert len(fake.calls) == 2
+
+
+# what is refused before anything runs
 
 
 @pytest.mark.parametrize(
-    ("key", "change", "flags"),
+    ("missing", "parts"),
     [
-        ("sacrebleu", list, ("-m", "bleu")),
-        ("chrf", list, ("-m", "chrf")),
-        ("bleu_moses", moses, NONE),
-        ("bleu_moses_compound_split", split, NONE),
-        ("bleu_moses_lowercase", moses, (*NONE, "-lc")),
+        ("run/checkpoint.pt", ["has no checkpoint.pt: run scripts/average.sh --run"]),
+        ("data/.stamps/binarize.json", ["data has no prepared data: run scripts/prepare.sh --out"]),
+        ("data/raw/test.en", ["raw/test.en not found: run scripts/prepare.sh"]),
+        ("data/raw/test.de", ["raw/test.de not found: run scripts/prepare.sh"]),
     ],
 )
-def test_each_score_is_what_the_sacrebleu_program_prints(tmp_path, scores, key, change, flags):
-    assert scores[key] == command_line(tmp_path, change(HYPOTHESES), change(REFERENCES), *flags)
+def test_what_is_missing_is_named(fake, missing, parts):
+    (fake.folder / missing).unlink()
+    refused(fake, parts=parts)
+    assert not fake.calls
 
 
-def test_the_scores_on_tokens_are_multi_bleus(scores):
-    assert scores["bleu_moses"] == round(multi_bleu(moses(HYPOTHESES), moses(REFERENCES)), 2)
-    assert scores["bleu_moses_compound_split"] == round(multi_bleu(split(HYPOTHESES), split(REFERENCES)), 2)
+def test_a_test_set_that_is_not_there_is_answered_with_those_that_are(fake):
+    for name in ("test.en-de.en.idx", "valid.en-de.de.idx", "test1.en-de.de.idx"):
+        (fake.data / "bin" / name).touch()
+    for name in ("tset", "../../run/test", ""):
+        refused(fake, "--subset", name, parts=[f"has no test set '{name}'; there are: test test1 valid"])
+    assert not fake.calls
 
 
-def test_the_five_scores_differ_on_this_text(scores):
-    # or else the tests above could not tell them apart; splitting adds tokens that match
-    assert len(set(scores.values())) == 5 and all(40 < value < 95 for value in scores.values())
-    assert scores["bleu_moses_compound_split"] > scores["bleu_moses"]
-    assert scores["bleu_moses_lowercase"] > scores["bleu_moses"]
+def test_languages_may_have_hyphens(fake):
+    for lang in ("en-GB", "zh-CN"):
+        (fake.data / f"bin/other.en-GB-zh-CN.{lang}.idx").touch()
+    assert command._languages(fake.data, "other") == ("en-GB", "zh-CN")
 
 
-def test_sacrebleu_smooths_where_multi_bleu_is_zero():
-    # only if no n-gram of some order matches in the whole test set: not in one that anybody reports
-    hypotheses, references = ["Der Hund läuft heute"], ["Der Hund rennt heute"]
-    assert multi_bleu(hypotheses, references) == 0
-    entry = score(hypotheses, references, "de")["bleu_moses"]
-    # precisions 3/4, 1/3, then 1/2 of one match of two trigrams, 1/4 of one match of one 4-gram: 'exp'
-    assert entry["score"] == round(100 * (3 / 4 * 1 / 3 * (1 / 2) / 2 * (1 / 4) / 1) ** 0.25, 2)
-    assert "smooth:exp" in entry["signature"]
+def test_a_run_of_other_data_is_refused(fake):
+    check_data(fake.run, fake.data)
+    stamp = stamp_path(fake.data, "binarize")
+    stamp.write_text('{"settings": "input y"}')
+    refused(fake, parts=["was trained on other data than", "give the folder it was trained on"])
+    (fake.run / "settings").unlink()
+    check_data(fake.run, fake.data)
 
 
-def test_fairseqs_own_line_is_multi_bleu_on_the_tokens_as_trained(tmp_path):
-    hypotheses, references = ([line.replace("-", " @-@ ") for line in lines] for lines in (HYPOTHESES, REFERENCES))
-    references = [line.replace("<unk>", "<<unk>>") for line in references]  # as fairseq-generate does in its T- lines
-    dictionary = Dictionary()
-    scorer = Scorer(BleuConfig(pad=dictionary.pad(), eos=dictionary.eos(), unk=dictionary.unk()))
-    for lines in zip(references, hypotheses):
-        scorer.add(*(dictionary.encode_line(line, add_if_not_exist=True).int() for line in lines))
-    path = tmp_path / "gen.txt"
-    path.write_text(f"H-0\t-0.5\tBLEU4 = 1.00, x\nGenerate test with beam=4: {scorer.result_string()}\n")
-    # fairseq never trims the last token: an empty hypothesis is one wrong word to it
-    expected = multi_bleu([line or "</s>" for line in hypotheses], references)
-    assert fairseq_score(path)["score"] == round(expected, 2) != round(multi_bleu(hypotheses, references), 2)
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--nbest", "4"], "--nbest does not go behind --: its output cannot be scored"),
+        (["--quiet"], "--quiet does not go behind --: its output"),
+        (["--results-path=x"], "--results-path does not go behind --: its output"),
+        (["--fp16", "--beam=5"], "--beam does not go behind --: use the option --beam"),
+        (["--gen-subset", "test1"], "--gen-subset does not go behind --: use the option --subset"),
+        (["--path", "x"], "--path does not go behind --: it is set here"),
+        (["-t", "en"], "-t does not go behind --: it is set here"),
+    ],
+)
+def test_flags_that_contradict_or_cannot_be_scored_are_refused(fake, capsys, words, message):
+    with pytest.raises(SystemExit) as ended:
+        command.main(fake.arguments("--", *words))
+    error = capsys.readouterr().err
+    assert ended.value.code == 2 and message in error and error.count("\n") == 1 and not fake.calls
 
 
-def test_compounds_are_split_as_in_the_published_scripts():
-    assert split_compounds(["a-b - c-d-e -f"]) == ["a ##AT##-##AT## b - c ##AT##-##AT## d-e -f"]
-    assert split_compounds(moses_tokenize(REFERENCES, "de")) == split(REFERENCES)
+def test_refused_flags_are_flags_of_fairseq_generate():
+    from fairseq import options
+
+    known = options.get_generation_parser()._option_string_actions
+    flags = {*command.HAVE_OPTIONS, *command.SET_HERE, *command.NOT_TO_BE_SCORED}
+    # of tasks, of the scorer of that name in old versions, and of fairseq's translation task
+    assert flags - set(known) <= {"--sacrebleu", "--source-lang", "--target-lang", "-s", "-t"}
 
 
-def test_a_perfect_translation_scores_100_everywhere():
-    assert {entry["score"] for entry in score(REFERENCES, REFERENCES, "de").values()} == {100.0}
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--beam", "0"], "--beam: must be a whole number, at least 1, not '0'"),
+        (["--max-tokens", "x"], "--max-tokens: must be a whole number"),
+        (["--lenpen", "nan"], "--lenpen: must be a number, not 'nan'"),
+        (["--nonsense"], "--nonsense"),
+    ],
+)
+def test_wrong_options_give_one_line(fake, capsys, words, message):
+    with pytest.raises(SystemExit) as ended:
+        command.main(fake.arguments(*words))
+    error = capsys.readouterr().err
+    assert ended.value.code == 2 and message in error and error.count("\n") == 1
+
+
+# what fails on the way
+
+
+def test_output_that_does_not_fit_leaves_no_scores(fake):
+    (fake.folder / "output4").write_text(printed(WORSE[:2], TARGETS[:2]))
+    refused(fake, parts=["test.gen.txt is incomplete: it has 2 hypotheses for 3 sentences"])
+    assert not (fake.run / "scores/test.json").exists() and not stamp_path(fake.run, "score-test").exists()
+    (fake.folder / "output4").write_text(OUTPUTS[4])
+    command.main(fake.arguments())
+    assert len(fake.calls) == 2
+
+
+def test_a_raw_reference_with_swapped_lines_stops(fake):
+    (fake.data / "raw/test.de").write_text("\n".join([REFERENCES[1], REFERENCES[0], REFERENCES[2]]) + "\n")
+    refused(fake, parts=["raw/test.de: 2 of 3 lines are not the text that was binarised"])
+
+
+def test_sides_of_different_length_stop(fake):
+    (fake.data / "raw/test.en").write_text("one\n")
+    refused(fake, parts=["raw/test.en has 1 lines", "raw/test.de 3"])
+
+
+def saved(path, **entries):
+    torch.save({"model": {}, "args": argparse.Namespace(), **entries}, path)
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.system, ("touch harmed",)
+
+
+def test_a_failure_is_the_last_error_of_the_log(fake):
+    saved(fake.run / "checkpoint.pt")
+    (fake.folder / "status").write_text("1")
+    (fake.folder / "stderr").write_text("Traceback\nRuntimeError: out of luck\nbye\n")
+    refused(fake, parts=["failed: RuntimeError: out of luck (log: ", "scores/test.log)"])
+    (fake.folder / "stderr").write_text("")
+    refused(fake, parts=["failed: no reason given"])
+    program = fake.folder / "program.py"
+    program.write_text(program.read_text().replace("sys.exit(", "os.kill(os.getpid(), 9) or sys.exit("))
+    refused(fake, parts=["failed: ended by signal SIGKILL"])
+
+
+@pytest.mark.parametrize("kind", ["truncated", "malicious"])
+def test_a_failure_by_the_checkpoints_fault_says_so(fake, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    path = fake.run / "checkpoint.pt"
+    saved(path, **({"extra": Malicious()} if kind == "malicious" else {}))
+    path.write_bytes(path.read_bytes()[: 300 if kind == "truncated" else None])
+    (fake.folder / "status").write_text("1")
+    reason = {"truncated": "damaged or not a checkpoint", "malicious": "it holds objects that could run code"}[kind]
+    refused(fake, parts=[f"{path}: ", reason])
+    assert not (tmp_path / "harmed").exists()
+
+
+def test_the_program_may_run_no_code_of_a_checkpoint(fake):
+    program = fake.folder / "program.py"
+    program.write_text("import os; assert os.environ['TORCH_FORCE_WEIGHTS_ONLY_LOAD'] == '1'\n" + program.read_text())
+    command.main(fake.arguments())
+
+
+def test_a_full_disk_is_one_line_with_the_file(fake):
+    long = printed([*WORSE[:2], "x " * 200_000], TARGETS)
+    (fake.folder / "output4").write_text(long)
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))
+    process = started(fake, preexec_fn=limit)
+    error = process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert error.splitlines()[1:] == [f"score.sh: error: {fake.run}/scores/test.gen.txt: File too large"]
+    assert sorted(path.name for path in (fake.run / "scores").iterdir()) == ["test.log"]
+
+
+# several at once, and kills
+
+
+def test_a_second_call_waits_and_both_have_their_own_figures(fake):
+    (fake.folder / "seconds").write_text("0.5")
+    outputs = [process.communicate(timeout=120) for process in [started(fake), started(fake, "--beam", "2")]]
+    shown = [output.splitlines()[1].split()[2] for output, _ in outputs]
+    expected = BLEU().corpus_score([x.replace("Sofa", "Dach") for x in REFERENCES], [REFERENCES]).score
+    assert shown == [f"{expected:.2f}", "100.00"], outputs
+    assert not list((fake.run / "scores").glob(".*"))
+
+
+def test_a_second_call_that_waits_too_long_is_refused(fake, monkeypatch):
+    monkeypatch.setattr(command, "locked", partial(locked, wait=0.1))
+    with locked(fake.run):
+        refused(fake, "--beam", "2", parts=[f"another command works in {fake.run} (", "wait for it, or end it"])
+    assert not fake.calls
+    command.main(fake.arguments("--beam", "2"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_all_and_leaves_nothing(fake, number):
+    (fake.folder / "seconds").write_text("100")
+    reset = partial(signal.signal, number, signal.SIG_DFL)  # whoever started pytest may ignore it
+    process = started(fake, preexec_fn=reset)
+    wait_for(fake.folder / "printed")
+    process.send_signal(number)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == -number and "Traceback" not in error
+    assert not is_running((fake.folder / "pid").read_text())
+    assert sorted(path.name for path in (fake.run / "scores").iterdir()) == ["test.log"]
+
+
+def test_after_a_kill_the_same_call_gives_the_right_answer(fake):
+    command.main(fake.arguments())
+    right = fake.result()
+    (fake.run / "checkpoint.pt").write_bytes(b"others")
+    (fake.folder / "seconds").write_text("100")
+    (fake.folder / "printed").unlink()
+    process = started(fake)
+    wait_for(fake.folder / "printed")
+    process.kill()
+    process.communicate()
+    os.kill(int((fake.folder / "pid").read_text()), signal.SIGKILL)
+    assert [path.name for path in (fake.run / "scores").glob(".*")] != []
+    (fake.folder / "seconds").write_text("0")
+    command.main(fake.arguments())
+    assert fake.result()["scores"] == right["scores"] and fake.result()["checkpoint"] != right["checkpoint"]
+    assert not list((fake.run / "scores").glob(".*")) and len(fake.calls) == 3
+
+
+def test_a_reader_that_goes_away_is_no_error(fake):
+    read, write = os.pipe()
+    os.close(read)
+    process = started(fake, stdout=write)
+    os.close(write)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGPIPE and "error" not in error and "Traceback" not in error
+    assert fake.result()["sentences"] == 3

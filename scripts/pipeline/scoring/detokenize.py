@@ -1,0 +1,37 @@
+"""Moses tokens to text, as a reader would write it."""
+
+import re
+from typing import List, Sequence
+
+from sacremoses import MosesDetokenizer
+
+UNKNOWN = "⁇"
+"""Stands for fairseq's ``<unk>`` in text: one word, which no reference has. As it is, ``<unk>`` would be three
+tokens in every count, and match a literal one in a reference."""
+
+AFTER_MOSES = (
+    (re.compile(r" ?/ ?"), "/"),  # km / h
+    (re.compile(r"(\d )([$£€¥])(?=[^\W\d_])"), r"\1\2 "),  # 90 £sowie; but: costs £90
+)
+"""What sacremoses' detokeniser leaves apart or joins wrongly, in its output."""
+
+GERMAN_APOSTROPHES = (
+    (re.compile(r"(?<=\w) &apos; (?=s(?: |$))"), "&apos;"),  # gibt ' s
+    (re.compile(r"(?<!\S)([CDILOcdl]) &apos; (?=[^\W\d_])"), r"\1&apos;"),  # O ' Connor
+)
+"""Apostrophes inside words: the German tokeniser splits both sides off, and the detokeniser takes them for quotes."""
+
+
+def detokenize(lines: Sequence[str], lang: str) -> List[str]:
+    """Moses tokens to text: escaped, without BPE, hyphens split (``@-@``) or not; ``<unk>`` becomes :data:`UNKNOWN`."""
+    detokenizer = MosesDetokenizer(lang)
+    texts = []
+    for line in lines:
+        line = " ".join(line.replace("<unk>", UNKNOWN).split())
+        for pattern, replacement in GERMAN_APOSTROPHES if lang == "de" else ():
+            line = pattern.sub(replacement, line)
+        text = detokenizer.detokenize(line.split(" "))
+        for pattern, replacement in AFTER_MOSES:
+            text = pattern.sub(replacement, text)
+        texts.append(text)
+    return texts

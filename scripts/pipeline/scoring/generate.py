@@ -1,0 +1,80 @@
+"""Runs fairseq-generate: its output in a file that is whole or not there, its failure in one line."""
+
+import os
+import signal
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Iterator, List, Sequence
+
+from .. import progress
+from ..command import Failure
+from ..failures import last_error
+from ..files import replacing
+
+SAFE = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
+"""Environment in which PyTorch runs no code from a checkpoint; before 2.6, fairseq's own loading would."""
+
+PATIENCE = 10.0  # seconds for a process to end
+
+
+def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int) -> Path:
+    """Translates a test set.
+
+    Args:
+        command: fairseq-generate with its flags.
+        checkpoint: what it translates with, for the message when it fails.
+        out: ``scores/test.json`` for output in ``scores/test.gen.txt`` and a log in ``scores/test.log``.
+        sentences: how many there are to translate.
+
+    Returns:
+        The file with the output.
+
+    Raises:
+        Failure: it failed; the message is the checkpoint's fault, or the last error of the log.
+    """
+    output, log = out.with_suffix(".gen.txt"), out.with_suffix(".log")
+    out.parent.mkdir(exist_ok=True)
+    for leftover in out.parent.glob(f".{out.stem}.*.tmp"):  # of a kill -9; the run's lock is ours
+        leftover.unlink()
+    log.unlink(missing_ok=True)  # what that left running may still write into it
+    with log.open("wb") as errors, replacing(output) as file:
+        with _started(list(command), errors) as process:
+            assert process.stdout is not None
+            for line in progress.generate(process.stdout, sentences, f"translate {out.stem}"):
+                file.write(line)
+            status = process.wait()
+        if status:
+            raise _failure(Path(command[0]).name, status, checkpoint, log)
+    return output
+
+
+@contextmanager
+def _started(command: List[str], errors: IO[bytes]) -> "Iterator[subprocess.Popen[bytes]]":
+    """A process that does not outlive the block."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": errors}
+    process = subprocess.Popen(command, env={**os.environ, **SAFE}, **streams)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        process.stdout.close()
+
+
+def _failure(name: str, status: int, checkpoint: Path, log: Path) -> Failure:
+    from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint  # fairseq's import takes seconds
+
+    try:
+        load_checkpoint(checkpoint)
+    except CheckpointError as error:
+        return Failure(str(error))
+    reason = last_error(log.read_text(encoding="utf-8", errors="replace"))
+    if status < 0:
+        reason = f"ended by signal {signal.Signals(-status).name}"
+    return Failure(f"{name} failed: {reason} (log: {log})")

@@ -1,0 +1,73 @@
+"""Every BLEU that papers quote, of the same text, side by side.
+
+Tokenisation is sacremoses', arithmetic is sacrebleu's.
+"""
+
+import re
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+from sacrebleu.metrics import BLEU, CHRF
+from sacremoses import MosesTokenizer
+
+FAIRSEQ = "bleu_fairseq_training_tokens"
+
+SCORES = {
+    "sacrebleu": "sacreBLEU (13a, raw reference)",
+    "bleu_moses": "BLEU, Moses tokens",
+    "bleu_moses_compound_split": "BLEU, Moses tokens, compounds split (27.3/27.5 style)",
+    "chrf": "chrF2",
+    "bleu_moses_lowercase": "BLEU, Moses tokens, lower-cased (41.0 style, Multi30k)",
+    FAIRSEQ: "fairseq's BLEU, tokens as trained",
+}
+"""Key in the JSON file, to what the score is."""
+
+TITLES = ("sacreBLEU", "moses", "moses+split", "chrF2", "moses lc", "fairseq")
+"""Heads of the table's columns, in the order of :data:`SCORES`."""
+
+
+def moses_tokenize(lines: Sequence[str], lang: str) -> List[str]:
+    """Text to plain Moses tokens: hyphens stay inside words."""
+    tokenizer = MosesTokenizer(lang)
+    return [tokenizer.tokenize(line, return_str=True) for line in lines]
+
+
+def split_compounds(lines: Sequence[str]) -> List[str]:
+    """``a-b`` -> ``a ##AT##-##AT## b``, as in the scripts behind the Transformer's published figures."""
+    return [re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line) for line in lines]
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Dict[str, Dict[str, Any]]:
+    """All scores of detokenised hypotheses against raw references.
+
+    Returns:
+        For each key of :data:`SCORES` but fairseq's own: ``score`` (0 to 100), ``signature`` and ``detail``.
+    """
+
+    def entry(metric: Any, change: Callable[[Sequence[str]], Sequence[str]]) -> Dict[str, Any]:
+        result = metric.corpus_score(list(change(hypotheses)), [list(change(references))])
+        signature = str(metric.get_signature())
+        return {"score": round(result.score, 2), "signature": signature, "detail": str(result)}
+
+    def tokens(lines: Sequence[str]) -> List[str]:
+        return moses_tokenize(lines, lang)
+
+    return {
+        "sacrebleu": entry(BLEU(), lambda lines: lines),
+        "bleu_moses": entry(BLEU(tokenize="none", force=True), tokens),
+        "bleu_moses_compound_split": entry(BLEU(tokenize="none", force=True), lambda x: split_compounds(tokens(x))),
+        "chrf": entry(CHRF(), lambda lines: lines),
+        "bleu_moses_lowercase": entry(BLEU(tokenize="none", force=True, lowercase=True), tokens),
+    }
+
+
+def table(results: Sequence[Mapping[str, Any]]) -> str:
+    """The scores of several runs as aligned text, one row each, with a legend."""
+    names = [f"{r['name']} {r['subset']}" for r in results]
+    width = max([len(name) for name in names] + [len("run, test set")])
+    rows = ["  ".join([f"{'run, test set':<{width}}"] + [f"{title:>11}" for title in TITLES])]
+    for name, result in zip(names, results):
+        entries = [result["scores"].get(key) for key in SCORES]
+        cells = [f"{entry['score']:>11.2f}" if entry else f"{'-':>11}" for entry in entries]
+        rows.append("  ".join([f"{name:<{width}}", *cells]))
+    legend = [f"{title}: {meaning}" for title, meaning in zip(TITLES, SCORES.values())]
+    return "\n".join([*rows, "", *legend, f"sacreBLEU signature: {results[0]['scores']['sacrebleu']['signature']}"])

@@ -1,0 +1,71 @@
+"""A run, its data, and a program in the place of fairseq-generate: all that scoring needs, without a training."""
+
+import json
+import sys
+
+from pipeline.files import write_json
+from pipeline.scoring.generated import fairseq_bleu
+from pipeline.steps import fingerprint, stamp_path
+
+PROGRAM = """
+import json, os, pathlib, sys, time
+folder, flags = pathlib.Path(__file__).parent, sys.argv[1:]
+(folder / "calls").open("a").write(json.dumps(flags) + "\\n")
+(folder / "pid").write_text(str(os.getpid()))
+beam = flags[flags.index("--beam") + 1]
+sys.stdout.buffer.write((folder / f"output{beam}").read_bytes())
+sys.stdout.flush()
+(folder / "printed").touch()
+time.sleep(float((folder / "seconds").read_text()))
+sys.stderr.write((folder / "stderr").read_text())
+sys.exit(int((folder / "status").read_text()))
+"""
+
+
+def printed(hypotheses, targets, figure=None):
+    """fairseq-generate's output for tokens without BPE, in an order of its own."""
+    lines = ["2026-01-01 00:00:00 | INFO | fairseq.tasks.translation | [en] dictionary: 8 types"]
+    for i in reversed(range(len(hypotheses))):
+        lines += [f"S-{i}\tx", f"T-{i}\t{targets[i]}", f"H-{i}\t-0.5\t{hypotheses[i]}"]
+        lines += [f"D-{i}\t-0.5\t{hypotheses[i]}", f"P-{i}\t-0.5 -0.5"]
+    figure = fairseq_bleu(hypotheses, targets) if figure is None else figure
+    return "\n".join([*lines, own_line(figure), ""])
+
+
+def own_line(figure):
+    return f"Generate test with beam=4: BLEU4 = {figure:.2f}, 1.0/1.0/1.0/1.0 (BP=1.000, ratio=1.0, syslen=9, reflen=9)"
+
+
+class FakeRun:
+    """A trained run below ``folder`` whose fairseq-generate prints ``output4`` with a beam of 4, and so on."""
+
+    def __init__(self, folder, references, outputs):
+        self.folder, self.run, self.data = folder, folder / "run", folder / "data"
+        for sub in (self.run, self.data / "raw", self.data / "bin"):
+            sub.mkdir(parents=True)
+        (self.run / "checkpoint.pt").write_bytes(b"weights")
+        for lang, lines in (("en", ["a source"] * len(references)), ("de", references)):
+            (self.data / f"raw/test.{lang}").write_bytes("".join(f"{line}\n" for line in lines).encode())
+            (self.data / f"bin/test.en-de.{lang}.idx").touch()
+        write_json(stamp_path(self.data, "binarize"), {"settings": "input x\n"})
+        (self.run / "settings").write_text(f"data {fingerprint(self.data, 'binarize', '')}\ntrain\n")
+        (folder / "program.py").write_text(PROGRAM)
+        for name, text in (("seconds", "0"), ("stderr", ""), ("status", "0")):
+            (folder / name).write_text(text)
+        for beam, output in outputs.items():
+            (folder / f"output{beam}").write_bytes(output.encode())
+
+    def arguments(self, *options):
+        """Those of ``pipeline.scoring.score``."""
+        template = [sys.executable, str(self.folder / "program.py"), "{data}/bin", "--path", "{checkpoint}"]
+        template += ["--beam", "{beam}", "--gen-subset", "{subset}", "--target-lang", "{target}"]
+        return [*template, "--", "--run", str(self.run), "--data", str(self.data), *options]
+
+    @property
+    def calls(self):
+        """The flags of each start of the program."""
+        path = self.folder / "calls"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def result(self):
+        return json.loads((self.run / "scores/test.json").read_text(encoding="utf-8"))

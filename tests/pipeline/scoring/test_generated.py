@@ -1,0 +1,239 @@
+"""fairseq-generate's output: nothing is lost, shifted or matched for free on the way to the scores."""
+
+import json
+import random
+
+import pytest
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from pipeline.command import Failure
+from pipeline.files import read_lines
+from pipeline.scoring.detokenize import UNKNOWN, detokenize
+from pipeline.scoring.generated import Generated, check_bleu, check_reference, fairseq_bleu, read_generated
+from pipeline.scoring.metrics import score
+from pipeline.scoring.score import score_text
+
+from ...commands import ROOT
+from .fake import own_line, printed
+
+SENTENCES = ["Der Hund läuft heute über die Straße.", "Die Katze schläft auf dem Sofa.", "Drei Vögel singen im Baum."]
+TOKENS = [f"{line[:-1]} ." for line in SENTENCES]
+
+
+def written(tmp_path, text):
+    path = tmp_path / "test.gen.txt"
+    path.write_bytes(text.encode())
+    return path
+
+
+def refused(call, *parts):
+    with pytest.raises(Failure) as error:
+        call()
+    assert "\n" not in str(error.value)
+    for part in parts:
+        assert part in str(error.value), error.value
+
+
+def scored(tmp_path, text, reference):
+    for name, content in (("ref", reference), ("source", "x\n" * len(reference.rstrip("\n").split("\n")))):
+        (tmp_path / name).write_bytes(content.encode())
+    path = written(tmp_path, text)
+    return score_text(path, tmp_path / "source", tmp_path / "ref", "de", tmp_path / "hyp")["scores"]
+
+
+def test_hypotheses_come_back_in_the_order_of_the_test_set(tmp_path):
+    scores = scored(tmp_path, printed(TOKENS, TOKENS), "".join(line + "\n" for line in SENTENCES))
+    assert (tmp_path / "hyp").read_text(encoding="utf-8").splitlines() == SENTENCES
+    assert {entry["score"] for entry in scores.values()} == {100.0} and len(scores) == 6
+
+
+@pytest.mark.parametrize("empty", ["H-1\t-0.1\t", "H-1\t-0.1", "H-1\t-0.1\t\r"])
+def test_an_empty_hypothesis_is_an_empty_line(tmp_path, empty):
+    targets = ["T-0\ta", "T-1\tb", "T-2\tc"]
+    lines = ["S-0\tx", "H-0\t-0.1\ta", empty, "D-1\t-0.1\t", "H-2\t-0.1\tc", *targets, own_line(0)]
+    read = read_generated(written(tmp_path, "\n".join(lines)), 3)
+    assert read == Generated(["a", "", "c"], ["a", "b", "c"], 0.0)
+    assert detokenize(read.hypotheses, "de") == ["a", "", "c"]
+
+
+def test_an_empty_hypothesis_costs_its_length():
+    # brevity penalty exp(1 - r / c) of 8 + 7 + 6 tokens without the 7 of the second; all else matches
+    scores = score([SENTENCES[0], "", SENTENCES[2]], SENTENCES, "de")
+    assert scores["sacrebleu"]["score"] == pytest.approx(100 * 2.718281828 ** (1 - 21 / 14), abs=0.01)
+
+
+@pytest.mark.parametrize("space", ["\u2028", "\x85", "\x1c", "\x0b", "\r", "\u00a0"])
+def test_only_a_newline_ends_a_line(tmp_path, space):
+    lines = [SENTENCES[0].replace(" ", space, 1), *SENTENCES[1:]]
+    text = printed([f"{line[:-1]} ." for line in lines], TOKENS)
+    assert len(read_generated(written(tmp_path, text), 3).hypotheses) == 3
+    scores = scored(tmp_path, text, "\n".join(lines))  # the last line may lack its newline
+    assert {entry["score"] for entry in scores.values()} == {100.0}
+    assert (tmp_path / "hyp").read_bytes().decode() == "".join(line + "\n" for line in SENTENCES)
+
+
+def test_line_ends_of_windows_are_no_part_of_a_line(tmp_path):
+    text = printed(TOKENS, TOKENS).replace("\n", "\r\n")
+    scores = scored(tmp_path, text, "".join(line + "\r\n" for line in SENTENCES))
+    assert {entry["score"] for entry in scores.values()} == {100.0}
+
+
+def test_an_unknown_word_is_one_wrong_word_in_every_score(tmp_path):
+    text = printed(["Der <unk> Hund <unk> bellt ."], ["Der <<unk>> Hund &lt; unk &gt; bellt ."])
+    scores = scored(tmp_path, text, "Der <unk> Hund <unk> bellt.\n")  # which the author of a reference may have typed
+    assert (tmp_path / "hyp").read_text(encoding="utf-8") == f"Der {UNKNOWN} Hund {UNKNOWN} bellt.\n"
+    wrong = score(["Der falsch Hund falsch bellt."], ["Der <unk> Hund <unk> bellt."], "de")
+    for key in ("sacrebleu", "bleu_moses", "bleu_moses_compound_split"):
+        assert scores[key] == wrong[key], key
+        assert " 66.7/" in scores[key]["detail"]  # 4 of 6 tokens
+
+
+@pytest.mark.parametrize("tokens", ["Das Ha@@ us .", "Das Haus@@"])
+def test_bpe_units_are_refused(tmp_path, tokens):
+    path = written(tmp_path, printed([tokens], ["Das Haus ."]))
+    refused(lambda: read_generated(path, 1), "1 hypotheses have BPE markers", "--post-process subword_nmt")
+
+
+def test_split_hyphens_and_signs_are_no_bpe_markers(tmp_path):
+    tokens = ["rot @-@ gelb @ home"]
+    assert read_generated(written(tmp_path, printed(tokens, tokens)), 1).hypotheses == tokens
+
+
+WHOLE = printed(TOKENS, TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("", ["is incomplete: it has 0 hypotheses"]),
+        (WHOLE.replace("H-1", "X-1"), ["is incomplete: it has 2 hypotheses for 3 sentences", "none for sentence 1"]),
+        (WHOLE.replace("T-2", "X-2"), ["is incomplete: it has 2 reference lines", "none for sentence 2"]),
+        (WHOLE.replace("H-2\t-0.5", "H-3\t-0.5"), ["is incomplete", "none for sentence 2"]),
+        (WHOLE + "H-3\t-0.5\tx\n", ["has 4 hypotheses, and the raw reference 3 lines"]),
+        (WHOLE + "H-1", ["line 18: not one of fairseq-generate's hypotheses"]),
+        (WHOLE + "H-x\t-0.5\ta\n", ["line 18: not one of fairseq-generate's hypotheses"]),
+        (WHOLE + "H-1\t-0.9\tworse\n", ["line 18: sentence 1 has 2 hypotheses, and should have 1"]),
+        (WHOLE + "T-1\tsame\n", ["line 18: sentence 1 has 2 reference lines"]),
+        (WHOLE[: WHOLE.index("Generate")], ["is incomplete: it has 0 lines of fairseq's BLEU"]),
+        (WHOLE + own_line(3) + "\n", ["it has 2 lines of fairseq's BLEU"]),
+    ],
+)
+def test_what_is_not_one_translation_of_each_sentence_is_refused_in_one_line(tmp_path, text, problems):
+    path = written(tmp_path, text)
+    refused(lambda: read_generated(path, 3), str(path), *problems)
+
+
+def test_what_a_hypothesis_says_is_text(tmp_path):
+    hostile = ["H-0\t-0.5\tx", "Generate test with beam=4: BLEU4 = 99.00, x", '{0} %s $(id) "\\', "T-1 S-1 \x00\x1b[2J"]
+    text = printed(hostile, ["a"] * 4)
+    assert read_generated(written(tmp_path, text), 4) == Generated(hostile, ["a"] * 4, 0.0)
+    scores = scored(tmp_path, text, "a\n" * 4)
+    assert json.loads(json.dumps(scores))["bleu_fairseq_training_tokens"]["score"] == 0.0
+    assert len(read_lines(tmp_path / "hyp")) == 4
+
+
+def test_a_reference_in_another_encoding_is_named(tmp_path):
+    path = tmp_path / "ref"
+    path.write_bytes("Straße\n".encode("latin-1"))
+    with pytest.raises(Failure, match=r"ref: not UTF-8 \(byte 4\): convert it with iconv"):
+        read_lines(path)
+
+
+# fairseq's own figure
+
+
+def test_a_figure_that_is_not_that_of_the_lines_stops_with_both_shown(tmp_path):
+    spoilt = [TOKENS[0].replace("heute", "gestern"), *TOKENS[1:]]
+    figure = fairseq_bleu(spoilt, TOKENS)
+    path = written(tmp_path, "")
+    check_bleu(Generated(spoilt, TOKENS, round(figure, 2)), path)
+    wrong = Generated(spoilt, TOKENS, round(figure, 2) + 0.02)
+    refused(lambda: check_bleu(wrong, path), f"fairseq says {wrong.bleu:.2f} BLEU, its lines have {figure:.2f}")
+
+
+def test_a_hypothesis_that_lost_its_end_on_the_way_stops(tmp_path):
+    text = printed(TOKENS, TOKENS).replace("H-1\t-0.5\tDie Katze schläft auf dem Sofa .", "H-1\t-0.5\tDie Katze")
+    refused(lambda: scored(tmp_path, text, "\n".join(SENTENCES)), "fairseq says 100.00 BLEU, its lines have 7")
+
+
+# the raw reference
+
+LANGUAGES = {
+    "de": SENTENCES,
+    "fr": ["L'été, il n'y a qu'«une» œuvre à 1 000 € !", "Qu'est-ce que c'est, n° 5 ?", "Aujourd'hui, dit-il…"],
+    "cs": ["Muž v modré košili stojí na žebříku.", "Říká: „Ano, je to tak“, a odešel.", "V roce 2012 to bylo 3,5 %."],
+    "ru": ["Он сказал: «Да, это так», и ушёл.", "В 2012 году - 3,5% больше...", "Что-то случилось № 7."],  # noqa: RUF001
+    "zh": ["他说:“是的,就是这样。”", "2023年,3.5%的人去了北京……", "(原告)王某某、李某某与ABC公司。"],
+    "ja": ["「はい」と彼は言った、でも…", "私は2023年に東京へ行きました。", "カフェでコーヒーを3杯飲んだ。"],
+    "ko": ['그는 "안녕하세요"라고 말했다.', "나는 학교에 갑니다.", "2012년 3,5% 증가했다."],
+    "hi": ["वह स्कूल जाता है।", "क्या आप हिन्दी बोलते हैं?", "२०१२ में ३.५% अधिक।"],
+    "ar": ["ذهب الولد إلى المدرسة.", "قال: «نعم، هكذا هو».", "في عام 2012 كان 3,5%؟"],
+    "th": ["ฉันไปโรงเรียนทุกวัน", "เขาพูดว่า “ใช่” แล้วก็ไป", "ในปี 2012 เพิ่มขึ้น 3.5%"],
+    "en": ["It's the Joneses' £1,000 dog-house.", '"No," he said [see p. 3 | 4].', "AT&T <b> a@b.c &amp; @-@ x @@ y"],
+}
+
+
+def as_binarised(lines, lang, hyphens_split=True):
+    """What prepare.sh makes of raw text, BPE joined again."""
+    normalizer = MosesPunctNormalizer(lang, post_remove_control_chars=True)
+    tokenizer = MosesTokenizer(lang)
+    return [tokenizer.tokenize(normalizer.normalize(f"{x}\n"), hyphens_split, return_str=True) for x in lines]
+
+
+def check(targets, references, lang="de"):
+    check_reference(Generated([], targets, 0.0), references, lang, ROOT / "raw/test.de")
+
+
+@pytest.mark.parametrize("hyphens_split", [True, False])
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_text_that_was_binarised_is_recognised_in_every_language(lang, hyphens_split):
+    check(as_binarised(LANGUAGES[lang], lang, hyphens_split), LANGUAGES[lang], lang)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_swapped_lines_stop_in_every_language(lang):
+    lines = LANGUAGES[lang]
+    swapped = [lines[1], lines[0], lines[2]]
+    refused(
+        lambda: check(as_binarised(lines, lang), swapped, lang),
+        *("raw/test.de: 2 of 3 lines are not the text that was binarised; line 1 is", "and was", "prepare.sh again"),
+    )
+
+
+def demo():
+    return (ROOT / "data/demo/test.de").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x[1:] + x[:1], lambda x: x[::-1], lambda x: [*x[:10], x[11], x[10], *x[12:]], lambda x: [""] * len(x)],
+    ids=["shifted", "turned round", "two swapped", "emptied"],
+)
+def test_lines_out_of_place_stop(change):
+    lines = demo()
+    check(as_binarised(lines, "de"), lines)
+    refused(lambda: check(as_binarised(lines, "de"), change(lines)), "are not the text that was binarised")
+
+
+def test_unknown_words_stand_for_anything():
+    chance = random.Random(1)
+    lines = demo()[:100]
+    targets = [[w if chance.random() > 0.4 else "<<unk>>" for w in x.split()] for x in as_binarised(lines, "de")]
+    check([" ".join(words) for words in targets], lines)
+    check(["<<unk>> <<unk>>", "a<<unk>>"], ["北京 — Ελλάδα", "aß"])
+
+
+def test_letters_that_look_the_same_are_the_same():
+    check(["123 ABC"], ["\uff11\uff12\uff13 \uff21\uff22\uff23"], "ja")  # full-width, as the normaliser changes them
+
+
+@pytest.mark.parametrize("target", ["<<unk>> hund", "hund <<unk>>", "d <<unk>> hund <<unk>> e"])
+def test_what_is_known_beside_an_unknown_word_must_be_there(target):
+    refused(lambda: check([target], ["die katze"]), "1 of 1 lines")
+
+
+def test_one_odd_line_among_a_thousand_is_no_other_text():
+    lines = [f"Satz {i} von vielen." for i in range(2000)]
+    targets = as_binarised(lines, "de")
+    check(targets, [*lines[:-2], "★ ganz anders ★", "auch"])
+    refused(lambda: check(targets, [*lines[:-3], "Nein!", "★ ganz anders ★", "auch"]), "3 of 2000 lines", "line 1998")

@@ -1,0 +1,169 @@
+"""The BLEU figures: each is what its name says, and what sacrebleu's command line and multi-bleu's arithmetic give."""
+
+import math
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from fairseq.data import Dictionary
+from fairseq.scoring.bleu import BleuConfig, Scorer
+
+from pipeline.scoring.generated import fairseq_bleu
+from pipeline.scoring.metrics import moses_tokenize, score, split_compounds
+
+from ...commands import ROOT
+
+DEMO = ROOT / "data" / "demo" / "test.de"
+TRICKY = [
+    "Der 33-jährige US-Amerikaner fuhr mit 210 km/h und zahlte 1.000 £ Strafe.",
+    'Er sagt: "Ja, so geht\'s", und fliegt nach New York-Stadt.',
+    "„Das ist nichts“, sagte O'Connor – und ging ...",  # noqa: RUF001
+    "AT&T & Söhne [siehe S. 3 | 4] kosten 1.234,56 €; <unk> ist kein Wort.",
+    "Es sind 5,5 Prozent (oder 3 % bis 4%), z. B. am 3. Mai um 12:30 Uhr!",
+    "Ärzte für Hals-Nasen-Ohren-Heilkunde: info@beispiel.de, http://beispiel.de/a-b",
+]
+REFERENCES = TRICKY + DEMO.read_text(encoding="utf-8").splitlines()[:100]
+
+
+def perturbed(lines):
+    """Hypotheses with some words dropped, doubled, exchanged or in the other case, and now and then none at all."""
+    rng, hypotheses = random.Random(1), []
+    for number, line in enumerate(lines):
+        words = line.split()
+        for _ in range(rng.randrange(5)):
+            i, j = rng.randrange(len(words)), rng.randrange(len(words))
+            words[i : i + 1] = (
+                rng.choice([[], [words[i]] * 2, [words[j]], [words[i].swapcase()]]) if len(words) > 1 else words
+            )
+        hypotheses.append("" if number % 40 == 39 else " ".join(words))
+    return hypotheses
+
+
+HYPOTHESES = perturbed(REFERENCES)
+
+
+def multi_bleu(hypotheses, references):
+    """BLEU of Papineni et al. 2002, section 2.3, over a corpus of tokens with one reference; no smoothing."""
+    matches, totals = [0] * 4, [0] * 4
+    for hypothesis, reference in zip(hypotheses, references):
+        for n in range(1, 5):
+            found, wanted = (Counter(zip(*(line.split()[i:] for i in range(n)))) for line in (hypothesis, reference))
+            totals[n - 1] += sum(found.values())
+            matches[n - 1] += sum(min(count, wanted[ngram]) for ngram, count in found.items())
+    if 0 in matches:
+        return 0.0
+    c, r = (sum(len(line.split()) for line in lines) for lines in (hypotheses, references))
+    brevity = math.exp(1 - r / c) if c < r else 1.0
+    return 100 * brevity * math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
+
+
+def piped(lines, *command):
+    """The lines through a program."""
+    text = "".join(line + "\n" for line in lines).encode()
+    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+    output = subprocess.run(command, input=text, stdout=subprocess.PIPE, check=True, env=environment).stdout.decode()
+    return output.removesuffix("\n").split("\n")
+
+
+def moses(lines):
+    return piped(lines, sys.executable, "-c", "from sacremoses.cli import cli; cli()", *"-q -l de tokenize".split())
+
+
+def split(lines):
+    return piped(moses(lines), "sed", "-E", "s/([^ ])-([^ ])/\\1 ##AT##-##AT## \\2/g")
+
+
+def command_line(folder, hypotheses, references, *flags):
+    """What the sacrebleu program prints for the same lines in files."""
+    for name, lines in (("hyp", hypotheses), ("ref", references)):
+        (folder / name).write_bytes("".join(line + "\n" for line in lines).encode())
+    command = [sys.executable, "-m", "sacrebleu", folder / "ref", "-i", folder / "hyp", "-b", "-w", "2", *flags]
+    return float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return {key: entry["score"] for key, entry in score(HYPOTHESES, REFERENCES, "de").items()}
+
+
+NONE = ("-m", "bleu", "--tokenize", "none", "--force")
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "flags"),
+    [
+        ("sacrebleu", list, ("-m", "bleu")),
+        ("chrf", list, ("-m", "chrf")),
+        ("bleu_moses", moses, NONE),
+        ("bleu_moses_compound_split", split, NONE),
+        ("bleu_moses_lowercase", moses, (*NONE, "-lc")),
+    ],
+)
+def test_each_score_is_what_the_sacrebleu_program_prints(tmp_path, scores, key, change, flags):
+    assert scores[key] == command_line(tmp_path, change(HYPOTHESES), change(REFERENCES), *flags)
+
+
+def test_the_scores_on_tokens_are_multi_bleus(scores):
+    assert scores["bleu_moses"] == round(multi_bleu(moses(HYPOTHESES), moses(REFERENCES)), 2)
+    assert scores["bleu_moses_compound_split"] == round(multi_bleu(split(HYPOTHESES), split(REFERENCES)), 2)
+
+
+def test_the_five_scores_differ_on_this_text(scores):
+    # or else the tests above could not tell them apart; splitting adds tokens that match
+    assert len(set(scores.values())) == 5 and all(40 < value < 95 for value in scores.values())
+    assert scores["bleu_moses_compound_split"] > scores["bleu_moses"]
+    assert scores["bleu_moses_lowercase"] > scores["bleu_moses"]
+
+
+def test_sacrebleu_smooths_where_multi_bleu_is_zero():
+    # only if no n-gram of some order matches in the whole test set: not in one that anybody reports
+    hypotheses, references = ["Der Hund läuft heute"], ["Der Hund rennt heute"]
+    assert multi_bleu(hypotheses, references) == 0
+    entry = score(hypotheses, references, "de")["bleu_moses"]
+    # precisions 3/4, 1/3, then 1/2 of one match of two trigrams, 1/4 of one match of one 4-gram: 'exp'
+    assert entry["score"] == round(100 * (3 / 4 * 1 / 3 * (1 / 2) / 2 * (1 / 4) / 1) ** 0.25, 2)
+    assert "smooth:exp" in entry["signature"]
+
+
+def test_fairseqs_own_figure_is_multi_bleu_on_the_tokens_as_trained():
+    hypotheses, references = ([line.replace("-", " @-@ ") for line in lines] for lines in (HYPOTHESES, REFERENCES))
+    hypotheses[4] = f"<unk> {hypotheses[4]}"
+    references = [line.replace("<unk>", "<<unk>>") for line in references]  # as fairseq-generate does in its T- lines
+    dictionary = Dictionary()
+    scorer = Scorer(BleuConfig(pad=dictionary.pad(), eos=dictionary.eos(), unk=dictionary.unk()))
+    for lines in zip(references, hypotheses):
+        scorer.add(*(dictionary.encode_line(line, add_if_not_exist=True).int() for line in lines))
+    # fairseq never trims the last token: an empty hypothesis is one wrong word to it
+    expected = multi_bleu([line or "</s>" for line in hypotheses], references)
+    assert fairseq_bleu(hypotheses, references) == pytest.approx(scorer.score(), abs=1e-9)
+    assert f"BLEU4 = {expected:.2f}," in scorer.result_string()
+    assert round(expected, 2) != round(multi_bleu(hypotheses, references), 2)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references"),
+    [
+        (["a b c d e"], ["a b c x e"]),
+        ([""], [""]),
+        (["", "a b c d e"], ["x", "a b c d e"]),
+        (["a b c d"], ["a b c d e f g"]),
+    ],
+)
+def test_fairseqs_own_figure_at_its_ends(hypotheses, references):
+    # no 4-gram that matches; nothing at all; an empty hypothesis; one that is too short
+    dictionary = Dictionary()
+    scorer = Scorer(BleuConfig(pad=dictionary.pad(), eos=dictionary.eos(), unk=dictionary.unk()))
+    for lines in zip(references, hypotheses):
+        scorer.add(*(dictionary.encode_line(line, add_if_not_exist=True).int() for line in lines))
+    assert fairseq_bleu(hypotheses, references) == pytest.approx(scorer.score(), abs=1e-9)
+
+
+def test_compounds_are_split_as_in_the_published_scripts():
+    assert split_compounds(["a-b - c-d-e -f"]) == ["a ##AT##-##AT## b - c ##AT##-##AT## d-e -f"]
+    assert split_compounds(moses_tokenize(REFERENCES, "de")) == split(REFERENCES)
+
+
+def test_a_perfect_translation_scores_100_everywhere():
+    assert {entry["score"] for entry in score(REFERENCES, REFERENCES, "de").values()} == {100.0}
