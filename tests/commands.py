@@ -16,6 +16,7 @@ ENVIRONMENT = {
     **os.environ,
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "VENV": str(Path(sys.executable).parent.parent),
+    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "scripts")]),
     "PYTHONWARNINGS": "ignore",
 }
 SMALL = ["--encoder-layers", "1", "--decoder-layers", "1", "--encoder-embed-dim", "32", "--decoder-embed-dim", "32"]

@@ -82,10 +82,8 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
     one_line(
         run(*train, "--arch", "roformer_tiny", "--recipe", "nope", fails=True), "unknown recipe 'nope'; there are: demo"
     )
-    one_line(
-        run(*train[:-1], tmp_path / "run", "--arch", "roformer_tiny", "--seed", "x", fails=True),
-        "argument --seed: must be",
-    )
+    wrong_seed = run(*train, "--arch", "roformer_tiny", "--seed", "x", fails=True)
+    one_line(wrong_seed, "argument --seed: must be a whole number")
     odd = ["--arch", "roformer_tiny", "--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
     one_line(run(*train, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")
     one_line(run(*train, "--arch", "roformer_tiny", "--", "--rope-bass", 3, fails=True), "--rope-bass")
@@ -235,7 +233,7 @@ def test_what_a_killed_script_left_running_keeps_the_run(data, tmp_path):
         options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--", *SMALL, "--max-tokens", 600]
         one_line(
             run("scripts/train.sh", *options, fails=True),
-            f"another command works in {out} (train.sh, process {process.pid}): wait for it, or end",
+            f"another command works in {out} (train.sh, process",
         )
         assert (out / "settings").read_text() == kept and not list(tmp_path.glob("run.old*"))
     finally:

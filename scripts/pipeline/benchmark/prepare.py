@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ..corpus.text import CorpusError
+from ..corpus.text import CorpusError, clean
 from . import BenchmarkError
 from .enlarge import enlarge
 from .output import Result
 from .timing import digits, interleaved, spread
 
 REPEATS = 3
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DEMO = ROOT / "data/demo"
 OURS, PLAIN = "prepare.sh", "plain chain"
 STEPS = ("copy", "tokenize", "learn-bpe", "apply-bpe", "clean", "binarize")
@@ -76,9 +76,7 @@ def plain(corpus: Path, out: Path, merges: int) -> Times:
     for file in FILES:
         call("subword-nmt", "apply-bpe", "--codes", codes, source=tok / file, target=bpe / file)
     ends.append(time.time())
-    limits = ["--max-length", "250", "--ratio", RATIO]
-    clean = ["clean", bpe / "train", bpe / "train.clean", "--source", "en", "--target", "de", *limits]
-    call(sys.executable, ROOT / "fairseq_rope/tools/corpus.py", *clean)
+    clean(str(bpe / "train"), str(bpe / "train.clean"), LANGUAGES, 1, 250, float(RATIO))
     ends.append(time.time())
     prefixes = ["--trainpref", bpe / "train.clean", "--validpref", bpe / "valid", "--testpref", bpe / "test"]
     pair = ["--source-lang", "en", "--target-lang", "de", "--joined-dictionary"]

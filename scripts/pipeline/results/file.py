@@ -1,11 +1,10 @@
 """Result files: JSON of one run, made by ``scripts/reproduce.sh`` and read by the report."""
 
-import json
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..command import Failure
-from ..files import to_text, write_text
+from ..files import read_json, to_text, write_text
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, by which a result file is known."""
@@ -46,7 +45,7 @@ def _has_scores(path: Path) -> bool:
     """Whether a result file is that of a finished run, and not damaged."""
     try:
         return any(result["tests"] for _, result in read_results([path]))
-    except ResultError:
+    except Failure:
         return False
 
 
@@ -70,12 +69,7 @@ def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
 
 def _read(path: Path) -> Optional[Result]:
     """A result; None for JSON of another kind."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise ResultError(f"{path} is not JSON, or damaged: make it again or remove it") from None
+    value = read_json(path)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         return None
     for key, inner in NEEDED.items():

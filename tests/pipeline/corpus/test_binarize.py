@@ -1,6 +1,5 @@
 """Binarisation in shards: the files of fairseq-preprocess, what survives a kill."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus import binarize as tool
+from pipeline.corpus.binarize import binarize
 
-DATA = Path(__file__).parent.parent.parent / "data/demo"
-COMMAND = [sys.executable, tool.__file__]
-SUBSETS = ["train=train.clean", "valid=valid", "test=test"]
+from ...commands import ENVIRONMENT, ROOT
+
+DATA = ROOT / "data/demo"
+SUBSETS = {"train": "train.clean", "valid": "valid", "test": "test"}
 
 
 @pytest.fixture
@@ -31,27 +31,15 @@ def text(tmp_path):
     return folder
 
 
-def command(text, out, *options):
-    return [
-        str(c) for c in [*COMMAND, text, "--source", "en", "--target", "de", "--out", out, "--subsets", *SUBSETS]
-    ] + [str(option) for option in options]
-
-
 @pytest.mark.parametrize("workers,lines", [(1, 200000), (2, 110)])
 def test_the_files_are_those_of_fairseq_preprocess_byte_by_byte(text, tmp_path, workers, lines):
     plain = [Path(sys.executable).parent / "fairseq-preprocess", "--source-lang", "en", "--target-lang", "de"]
     prefixes = ["--trainpref", text / "train.clean", "--validpref", text / "valid", "--testpref", text / "test"]
     options = ["--joined-dictionary", *prefixes, "--destdir", tmp_path / "plain"]
     subprocess.run([str(c) for c in [*plain, *options]], check=True, capture_output=True)
-    done = subprocess.run(
-        command(text, tmp_path / "bin", "--workers", workers, "--lines", lines),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    counts = binarize(text, ("en", "de"), SUBSETS, tmp_path / "bin", workers, lines)
     expected = {path.name: path.read_bytes() for path in (tmp_path / "plain").iterdir() if path.suffix != ".log"}
     assert {path.name: path.read_bytes() for path in (tmp_path / "bin").iterdir()} == expected
-    counts = json.loads(done.stdout)
     tokens = sum(len(line.split()) + 1 for line in (text / "train.clean.de").read_text(encoding="utf-8").splitlines())
     assert counts["train"]["de"] == {"sentences": 900, "tokens": tokens, "unknown": 0}
     assert counts["valid"]["en"]["unknown"] >= 2
@@ -64,7 +52,9 @@ def test_a_killed_run_goes_on_where_it_was_and_leaves_no_process(text, tmp_path,
     train.write_text(train.read_text(encoding="utf-8") * 30, encoding="utf-8")
     for lang in ("en", "de"):
         (text / f"train.clean.{lang}").write_text("a b c d e f g h i j\n" * 30000)
-    process = subprocess.Popen(command(text, tmp_path / "bin", "--workers", 2, "--lines", 1000))
+    call = f"binarize(Path({str(text)!r}), ('en', 'de'), {SUBSETS}, Path({str(tmp_path / 'bin')!r}), 2, 1000)"
+    program = f"from pathlib import Path; from pipeline.corpus.binarize import binarize; {call}"
+    process = subprocess.Popen([sys.executable, "-c", program], env=ENVIRONMENT)
     while not list(parts.glob("*/train.en.000001")):
         assert process.poll() is None
         time.sleep(0.01)
@@ -73,7 +63,7 @@ def test_a_killed_run_goes_on_where_it_was_and_leaves_no_process(text, tmp_path,
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in parts.glob("*/train.*.0*") if path.suffix[1:].isdigit()}
     assert len(children) >= 2 and 2 <= len(before) < 60 and not (tmp_path / "bin").exists()
-    counts = tool.binarize(text, ("en", "de"), dict(s.split("=") for s in SUBSETS), tmp_path / "bin", workers, 1000)
+    counts = binarize(text, ("en", "de"), SUBSETS, tmp_path / "bin", workers, 1000)
     assert [counts["train"][lang]["sentences"] for lang in ("en", "de")] == [30000, 30000]
     time.sleep(1.5)
     assert not [child for child in children if Path(f"/proc/{child}/cmdline").exists() and _alive(child)]

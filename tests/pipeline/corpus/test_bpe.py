@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.corpus.bpe import learn
 
-DATA = Path(__file__).parent.parent.parent / "data/demo"
+from ...commands import ROOT
+
+DATA = ROOT / "data/demo"
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -30,6 +33,6 @@ def test_the_codes_are_those_of_the_librarys_own_command_byte_by_byte(tmp_path, 
 
 def test_no_words_are_refused_and_nothing_is_left(tmp_path):
     (tmp_path / "a").write_text("\n\n")
-    with pytest.raises(ValueError, match="nothing to learn BPE from"):
+    with pytest.raises(Failure, match="nothing to learn BPE from"):
         learn([tmp_path / "a"], 5, tmp_path / "codes", 1)
     assert [p.name for p in tmp_path.iterdir()] == ["a"]

@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.corpus.shards import Shard, ShardError, even_shards, find_shards, map_lines
 
-ROOT = Path(__file__).parent.parent.parent
-SHARDS = [sys.executable, ROOT / "fairseq_rope/tools/shards.py"]
+from ...commands import ENVIRONMENT, ROOT
+
 UPPER = [sys.executable, "-c", "import sys\nfor line in sys.stdin: sys.stdout.write(line.upper())"]
 TOOLS = Path(sys.executable).parent
 
@@ -77,8 +77,9 @@ def test_a_failing_command_is_reported_in_one_line_and_finished_shards_stay(tmp_
 def test_a_killed_run_goes_on_where_it_was_and_a_changed_one_begins_anew(tmp_path):
     slow = [sys.executable, "-c", "import sys, time\nfor line in sys.stdin: time.sleep(0.4); sys.stdout.write(line)"]
     source, out = text(tmp_path), tmp_path / "out"
-    command = [*SHARDS, source, out, "--workers", 1, "--lines", 1, "--", *slow]
-    process = subprocess.Popen([str(c) for c in command], start_new_session=True)
+    call = f"map_lines({slow}, Path({str(source)!r}), Path({str(out)!r}), 1, 1, 'x')"
+    program = f"from pathlib import Path; from pipeline.corpus.shards import map_lines; {call}"
+    process = subprocess.Popen([sys.executable, "-c", program], env=ENVIRONMENT, start_new_session=True)
     first = tmp_path / "out.shards/000001.done"
     while not first.exists():
         assert process.poll() is None

@@ -3,26 +3,23 @@
 import gzip
 import html
 import http.server
-import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from pipeline.corpus import download as downloads
-from pipeline.corpus import wmt14
+from pipeline.corpus.archive import read_file, sgm_segments
 from pipeline.corpus.download import ArchiveError, download, read_sums
-from pipeline.corpus.wmt14 import NAMES, archives, extract, sgm_segments, source_of
+from pipeline.corpus.fetch import fetch
+from pipeline.corpus.wmt14 import NAMES, archives, check_test_set, extract, source_of
 from pipeline.files import sha256
 
+from ...commands import ENVIRONMENT, ROOT
 from .archives import sgm, write_archive, write_mirror
 
-COMMAND = [sys.executable, Path(wmt14.__file__)]
-ROOT = Path(__file__).parent.parent.parent
 COUNTS = {"train": 40, "valid": 7, "test": 5}
 
 
@@ -73,11 +70,9 @@ def server(mirror):
 @pytest.mark.parametrize("kind", ["http", "folder", "file"])
 def test_the_archives_are_downloaded_and_their_hashes_recorded(mirror, server, tmp_path, kind):
     address = {"http": server.address, "folder": str(mirror), "file": mirror.as_uri()}[kind]
-    out = tmp_path / "archives"
-    command = [*COMMAND, "download", out, "--mirror", address]
     for _ in range(2):  # the second time nothing is fetched
-        printed = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
-        assert len(printed.splitlines()) == 5
+        fetch(tmp_path / "wmt14", address, 9, {})
+    out = tmp_path / "wmt14/archives"
     assert read_sums(out) == {a.name: sha256(mirror / a.name) for a in archives()}
     assert len(server.requests) == (5 if kind == "http" else 0)
     assert sorted(p.name for p in out.iterdir()) == sorted([*(a.name for a in archives()), "SHA256SUMS"])
@@ -175,9 +170,9 @@ def test_wrong_archives_are_refused_in_one_line_and_leave_nothing(mirror, tmp_pa
         (mirror / test.name).write_bytes((mirror / test.name).read_bytes()[:150])
     if change == "missing":
         (mirror / test.name).unlink()
-    command = [*COMMAND, "extract", mirror, tmp_path / "out"]
-    failed = subprocess.run([str(c) for c in command], capture_output=True, text=True)
-    assert failed.returncode == 1 and failed.stderr.count("\n") == 1 and message in failed.stderr
+    with pytest.raises(ArchiveError, match=message) as refused:
+        extract(mirror, tmp_path / "out")
+    assert "\n" not in str(refused.value)
     assert not list((tmp_path / "out").glob("newstest2014*"))
 
 
@@ -191,21 +186,20 @@ def test_own_test_sets_are_taken_as_plain_text_and_in_sgml(mirror, tmp_path, kin
     out = tmp_path / "out"
     (mirror / archives()[-1].name).unlink()  # is not needed
     command = [ROOT / "scripts/download.sh", "--out", out, "--mirror", mirror, "--test", f"{files[0]} {files[1]}"]
-    environ = {**os.environ, "VENV": str(Path(sys.executable).parent.parent)}
     for again in (False, True):
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environ, check=True)
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=ENVIRONMENT, check=True)
         assert ("done before" in done.stderr) == again
     assert (out / "newstest2014.de").read_text(encoding="utf-8").split("\n") == [*lines, ""]
     assert sum(1 for _ in (out / "newstest2013.en").open()) == COUNTS["valid"]
     assert "train" in {path.stem for path in out.iterdir()} and len(read_sums(out / "archives")) == 4
 
 
-@pytest.mark.parametrize("count,status", [(2737, 1), (3003, 0)])
-def test_the_filtered_test_set_is_refused_as_plain_text_too(tmp_path, count, status):
+def test_the_filtered_test_set_is_refused_as_plain_text_too(tmp_path):
     file = tmp_path / "newstest2014.en"
-    file.write_text("x\n" * count)
-    checked = subprocess.run([*COMMAND, "check", file], capture_output=True, text=True)
-    assert checked.returncode == status and ("take the full one, 3,003 lines" in checked.stderr) == bool(status)
+    file.write_text("x\n" * 2737)
+    with pytest.raises(ArchiveError, match="take the full one, 3,003 lines"):
+        check_test_set("newstest2014.en", sum(1 for _ in read_file(file)))
+    check_test_set("newstest2014.en", 3003)
 
 
 def test_the_newer_news_commentary_is_an_option(mirror, tmp_path):

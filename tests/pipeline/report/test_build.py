@@ -2,13 +2,11 @@
 
 import copy
 import json
-import os
 import re
 import statistics
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
 
@@ -33,7 +31,8 @@ from pipeline.report.systems import System, group, mean_and_deviation
 from pipeline.results.file import ResultError, read_results, write_result
 from pipeline.scoring.statistics import paired_bootstrap, rows
 
-ROOT = Path(__file__).resolve().parents[2]
+from ...commands import ENVIRONMENT, ROOT
+
 RESULTS = ROOT / "results"
 SOME = [RESULTS / f"demo-{arch}-seed1.json" for arch in ("roformer_tiny", "transformer_sinusoidal_tiny", "tupe_a_tiny")]
 
@@ -214,9 +213,9 @@ def test_the_steps_before_and_after_the_trainings_are_listed(tmp_path):
 def test_the_same_results_make_the_same_bytes(tmp_path):
     made = []
     for number, paths in ((1, SOME), (2, SOME[::-1])):
-        environment = {**os.environ, "PYTHONHASHSEED": str(number)}
+        environment = {**ENVIRONMENT, "PYTHONHASHSEED": str(number)}
         out = tmp_path / str(number)
-        command = [sys.executable, ROOT / "fairseq_rope/tools/report.py", *paths, "--out", out]
+        command = [sys.executable, "-m", "pipeline.report.build", "--results", *paths, "--out", out]
         subprocess.run(command, check=True, cwd=tmp_path, env=environment, capture_output=True)
         made.append({path.name: path.read_bytes() for path in sorted(out.iterdir())})
     assert made[0] == made[1]
@@ -338,10 +337,9 @@ def test_runs_that_do_not_compare_are_refused(tmp_path):
 def test_the_script_reports_and_refuses_in_one_line(tmp_path):
     def run(*words):
         command = [ROOT / "scripts/report.sh", *words]
-        environment = {**os.environ, "VENV": sys.prefix}
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT)
 
-    assert "--results FOLDER" in run("--help").stdout
+    assert "--results RESULTS" in run("--help").stdout
     failed = run("--results", tmp_path / "none", "--out", tmp_path)
     assert failed.returncode == 1 and "not found" in failed.stderr and failed.stderr.count("\n") == 1
     failed = run("--results", tmp_path, "--out", tmp_path, "--seeds", "one")

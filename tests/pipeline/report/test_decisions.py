@@ -220,7 +220,7 @@ def test_verdicts_on_claims_are_by_significance_and_direction(tmp_path, monkeypa
     pair = ("roformer", "transformer_sinusoidal")
     both = (Claim("A", "better", "", *pair), Claim("B", "equal", "", *pair, equal=True))
     longest = Claim("C", "longer", "", *pair, longest=True)
-    monkeypatch.setattr("fairseq_rope.tools.claims.CLAIMS", (*both, longest))
+    monkeypatch.setattr("pipeline.report.claims.CLAIMS", (*both, longest))
     found = check(list(systems(tmp_path).values()), "test", None)  # at the one size of both, and not of longer sets
     assert [(each.claim.paper, each.verdict) for each in found] == [("A", verdict), ("B", equal)]
     assert {(each.better.arch, each.than.arch) for each in found} == {(ROTARY, SINUSOIDAL)}
