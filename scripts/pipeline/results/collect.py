@@ -68,18 +68,7 @@ def collect(
         "entries": {},
         **({"unfinished": _reason(unfinished, run, data)} if unfinished else {}),
         "run": info,
-        "training": {
-            "parameters": log.parameters,
-            "parameters_trained": log.trained,
-            "updates": log.updates,
-            "target_tokens": log.tokens,
-            "target_tokens_per_update": round(log.tokens / log.updates, 1) if log.updates else None,
-            "seconds": round(log.seconds),
-            "target_tokens_per_second": round(log.tokens / log.seconds) if log.seconds else None,
-            "processes": log.processes,
-            "devices": log.devices,
-            "averaged": averaged,
-        },
+        "training": _training(log, averaged),
         "data": _data(data),
         "curve": {
             "train": _curve(thinned(log.train, POINTS)),
@@ -87,6 +76,22 @@ def collect(
         },
         **({} if unfinished else position_entry(run)),
         "tests": tests,
+    }
+
+
+def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
+    """What was trained, and what it took."""
+    return {
+        "parameters": log.parameters,
+        "parameters_trained": log.trained,
+        "updates": log.updates,
+        "target_tokens": log.tokens,
+        "target_tokens_per_update": round(log.tokens / log.updates, 1) if log.updates else None,
+        "seconds": round(log.seconds),
+        "target_tokens_per_second": round(log.tokens / log.seconds) if log.seconds else None,
+        "processes": log.processes,
+        "devices": log.devices,
+        "averaged": averaged,
     }
 
 

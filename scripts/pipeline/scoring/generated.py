@@ -23,9 +23,9 @@ ROUNDED = 0.0051
 """How far a figure with two decimals may be from the exact one: half of the last digit, and what floats add."""
 
 SAME_SENTENCE = 50.0
-"""chrF of the letters and digits of a line and those of the text that was binarised, at least. Of the same sentence it
-is 100.00, but for unknown words, on all 49,000 lines that were measured (German, English, French, Czech, Chinese;
-``tests/pipeline/scoring/test_generated.py`` has more languages); of two different ones, rarely above 30."""
+"""chrF of the letters and digits of a line and those of the text that was binarised, at least. Without unknown words
+they were equal on all 20,500 lines that were measured (German, English, French, Czech, Chinese; BLEU cannot tell: it is
+96.4 on newstest2014, and 0.05 where no spaces separate words). Of two different sentences, 3 in 3,500 reach 50."""
 
 OTHER_LINES = 1000
 """One line in so many may be another than the one that was binarised: odd characters, not another file."""

@@ -27,6 +27,8 @@ from .generated import check_bleu, check_reference, read_generated
 from .metrics import FAIRSEQ, score, table
 from .statistics import columns
 
+USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
+
 VERSION = 2
 """Of what a score file holds and how it is computed; with another one a set is scored anew."""
 
@@ -116,7 +118,13 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join([name, *flags])}")
 
     def work() -> None:
-        values = {**vars(options), "source": source, "target": target, "checkpoint": _checkpoint(run)}
+        values = {
+            **vars(options),
+            "source": source,
+            "target": target,
+            "checkpoint": _checkpoint(run),
+            "user_dir": USER_DIR,
+        }
         command = [*fill(template, **values), *flags]
         generated = generate(command, _checkpoint(run), out, len(read_lines(sides[1])))
         settings = ", ".join(

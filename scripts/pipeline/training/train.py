@@ -115,7 +115,8 @@ class Training:
         self.languages = source, target
         keep = max(self.recipe.average, KEPT)
         numbers = dict(max_update=self.max_update, save_every=self.save_every, keep=keep)
-        return dict(data=self.data, out=self.out, source=source, target=target, **numbers)
+        user_dir = ROOT / "fairseq_rope"
+        return dict(data=self.data, out=self.out, user_dir=user_dir, source=source, target=target, **numbers)
 
     def run(self) -> None:
         """Trains, or goes on, until ``max_update`` is reached or the flags end it earlier.
