@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from pipeline.translation.translate import Translator
+from pipeline.translation.translator import Translator
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, prepare, run
 

@@ -25,9 +25,9 @@ from ..files import write_json, write_text
 from ..lock import locked
 from ..provenance import provenance
 from ..recipes import Recipe, load_recipe
+from ..settings import SETTINGS, check_flags, data_line, names_batch, train_line
 from ..steps import Steps
 from . import checkpoints, launch
-from .settings import SETTINGS, check_flags, data_line, names_batch, train_line
 
 ROOT = Path(__file__).parents[3]
 KEPT = 10

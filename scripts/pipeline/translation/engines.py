@@ -15,7 +15,6 @@ from fairseq_rope.translation import RoFormerModel
 
 from ..files import read_json
 
-ENGINES = ("fairseq", "ctranslate2")
 MAX_LENGTH = 200  # tokens of a translation before </s>: fairseq's default
 
 
