@@ -14,8 +14,15 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
+from pipeline import command
+
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.processes", "fairseq_rope", "fairseq_cli.train", "fairseq_cli.generate"])
+SERVER.set_forkserver_preload(
+    [
+        *("tests.processes", "fairseq_rope", "fairseq_cli.train", "fairseq_cli.generate"),
+        *("pipeline.corpus.prepare", "pipeline.corpus.binarize", "pipeline.training.train", "pipeline.scoring.score"),
+    ]
+)
 
 
 def call(function, argv, cwd, environ, stdin=None):
@@ -44,7 +51,10 @@ def _call(function, argv, cwd, environ, files):
     module, name = function.split(":")
     status = 1
     try:
-        getattr(importlib.import_module(module), name)()
+        main = getattr(importlib.import_module(module), name)
+        if module.startswith("pipeline."):
+            command.run(main)
+        main()
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
