@@ -38,6 +38,10 @@ setup(
         ],
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
+        "docs": [
+            'mkdocs-material>=9.8; python_version >= "3.11"',
+            'mkdocstrings[python]>=1.0; python_version >= "3.11"',
+        ],
         # independent implementations, which tests/parity compares the encodings with
         "parity": [
             'transformers==4.57.6; python_version >= "3.11"',
