@@ -36,6 +36,7 @@ setup(
             'import-linter>=2.16; python_version >= "3.10"',  # older ones find no cycles
             "setuptools>=70.1",  # the first that builds a wheel by itself
         ],
+        "scripts": ['tomli; python_version < "3.11"'],  # recipes are TOML
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
         "docs": [

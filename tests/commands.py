@@ -51,7 +51,10 @@ def _python_of(script):
     """The module that a script hands over to, and the words before its options; None if it does more than that."""
     text = script.read_text(encoding="utf-8").replace("\\\n", " ")
     line = re.search(r"^exec python -m (pipeline\S+) (.*)\"\$@\"$", text, re.MULTILINE)
-    return (line[1], shlex.split(line[2])) if line else None
+    if line is None:
+        return None
+    package = (ROOT / "scripts" / line[1].replace(".", "/")).is_dir()
+    return f"{line[1]}.__main__" if package else line[1], shlex.split(line[2])
 
 
 def prepare(corpus, out, **kwargs):

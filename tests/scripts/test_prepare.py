@@ -14,6 +14,8 @@ from pipeline.translation.translator import Translator
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, prepare, run
 
+pytestmark = pytest.mark.slow
+
 
 def test_preparation_keeps_its_numbers(corpus, data):
     info = json.loads((data / "prepare.json").read_text())

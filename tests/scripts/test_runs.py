@@ -14,6 +14,8 @@ from pipeline.systems import System, read_systems
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, run
 
+pytestmark = pytest.mark.slow
+
 UPDATES = ["--max-update", 60, "--save-every", 10]
 SYSTEMS = ["--archs", "transformer_none_tiny", "--variant", "half roformer_tiny --rope-layout half"]
 FLAGS = ["--", *SMALL, "--max-tokens", "300", "--disable-validation"]
