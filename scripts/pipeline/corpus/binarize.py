@@ -106,11 +106,13 @@ def binarize(
             label: str, kind: str, keys: List[FileKey], work: Callable[..., Done], *more: Any
         ) -> Dict[FileKey, List[Path]]:
             """Calls ``work`` for each shard whose part is missing; returns the parts."""
-            found = {key: [parts / f"{'.'.join(key)}.{i:06d}{kind}" for i in range(len(shards[key]))] for key in keys}
-            jobs = [(key, shard, part) for key in keys for shard, part in zip(shards[key], found[key])]
+            part_paths = {
+                key: [parts / f"{'.'.join(key)}.{i:06d}{kind}" for i in range(len(shards[key]))] for key in keys
+            }
+            jobs = [(key, shard, part) for key in keys for shard, part in zip(shards[key], part_paths[key])]
             missing = [(s.lines, (sources[key], s, part, *more)) for key, s, part in jobs if not part.exists()]
             run_jobs(pool, work, missing, label, sum(shard.lines for _, shard, _ in jobs), _finish)
-            return found
+            return part_paths
 
         counted = over_shards("count tokens", ".counts", [key for key in sources if key[0] == "train"], count_shard)
         dictionary = build_dictionary([path for paths in counted.values() for path in paths])

@@ -82,7 +82,7 @@ class Translator:
             if len(source.split()) >= longest:  # </s> comes to them
                 raise ValueError(f"sentence {i + 1} has more than {longest} tokens: split it")
         if sources:
-            tokens = [self.bpe.decode(found) for found in self.engine.search(list(sources.values()))]
+            tokens = [self.bpe.decode(hypothesis) for hypothesis in self.engine.search(list(sources.values()))]
             for i, translation in zip(sources, detokenize(tokens, self.target)):
                 translations[i] = translation
         return translations
