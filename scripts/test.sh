@@ -24,4 +24,4 @@ else
   say "shellcheck is not installed: the scripts are not checked (apt-get install shellcheck)"
 fi
 say "pytest"
-exec python -m pytest -n auto --maxprocesses 8 --dist worksteal "$@"
+exec python -m pytest -n auto --maxprocesses 8 --dist loadfile "$@"

@@ -6,6 +6,9 @@ import shutil
 import pytest
 import torch
 
+from pipeline.files import write_text
+from pipeline.lock import AS_LONG_AS_IT_TAKES, locked
+
 from .commands import ENVIRONMENT, ROOT, SMALL, prepare, run
 
 torch.set_num_threads(1)
@@ -14,32 +17,44 @@ os.environ["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
+def shared(tmp_path_factory):
+    """A folder that all processes of one pytest run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def corpus(shared):
     """The first pairs of the demo corpus, under the same names."""
-    folder = tmp_path_factory.mktemp("corpus")
-    for name, count in (("train", 400), ("valid", 21), ("test", 21), ("test_long", 9)):
-        for lang in ("en", "de"):
-            lines = (ROOT / f"data/demo/{name}.{lang}").read_text(encoding="utf-8").splitlines(keepends=True)
-            (folder / f"{name}.{lang}").write_text("".join(lines[:count]), encoding="utf-8")
+    folder = shared / "corpus"
+    with locked(folder, AS_LONG_AS_IT_TAKES):
+        for name, count in (("train", 400), ("valid", 21), ("test", 21), ("test_long", 9)):
+            for lang in ("en", "de"):
+                lines = (ROOT / f"data/demo/{name}.{lang}").read_text(encoding="utf-8").splitlines(keepends=True)
+                write_text(folder / f"{name}.{lang}", "".join(lines[:count]))
     return folder
 
 
 @pytest.fixture(scope="session")
-def data(corpus, tmp_path_factory):
+def data(corpus, shared):
     """It prepared; tests only read it."""
-    out = tmp_path_factory.mktemp("data") / "prepared"
-    prepare(corpus, out)
+    out = shared / "prepared"
+    with locked(shared / "preparation", AS_LONG_AS_IT_TAKES):
+        if not (out / "prepare.json").exists():
+            prepare(corpus, out)
     return out
 
 
 @pytest.fixture(scope="session")
-def trained_once(data, tmp_path_factory):
+def trained_once(data, shared):
     """A run of train.sh and average.sh."""
-    out = tmp_path_factory.mktemp("run") / "roformer"
+    out = shared / "roformer"
     options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", out]
     extra = ["--max-update", 12, "--save-every", 2, "--", *SMALL, "--max-tokens", 600]
-    run("scripts/train.sh", *options, *extra)
-    run("scripts/average.sh", "--run", out, "--data", data)
+    with locked(shared / "training", AS_LONG_AS_IT_TAKES):
+        if not (out / "prepare.json").exists():
+            run("scripts/train.sh", *options, *extra)
+            run("scripts/average.sh", "--run", out, "--data", data)
     return out
 
 

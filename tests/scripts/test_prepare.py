@@ -80,6 +80,14 @@ def odd_corpus(corpus, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def whole(odd_corpus, tmp_path_factory):
+    """It prepared without a disturbance."""
+    out = tmp_path_factory.mktemp("whole") / "data"
+    prepare_odd(odd_corpus, out)
+    return out
+
+
 def prepare_odd(corpus, out, *options, **kwargs):
     parts = [word for name in ("train", "valid", "test") for word in (f"--{name}", corpus / name)]
     return run(
@@ -153,9 +161,8 @@ def test_text_is_split_for_translation_as_for_training(odd_corpus, tmp_path):
 
 
 @pytest.mark.parametrize("moment", ["tok/train.de.shards", ".bpecodes.*.tmp", "bpe/train.en.shards", "bin.shards"])
-def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, tmp_path, moment):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    prepare_odd(odd_corpus, whole)
+def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, whole, tmp_path, moment):
+    killed = tmp_path / "killed"
     parts = [word for name in ("train", "valid", "test") for word in (f"--{name}", odd_corpus / name)]
     options = ["--merges", 100, "--ratio", 3, "--workers", 2, "--out", killed]
     command = [str(word) for word in ["scripts/prepare.sh", *parts, *options]]
