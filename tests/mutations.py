@@ -69,10 +69,12 @@ class Runner:
     @contextmanager
     def copy(self) -> Iterator[Path]:
         """A copy of the tree, and beside it a folder ``tmp``."""
-        with tempfile.TemporaryDirectory(prefix="mutation-", ignore_cleanup_errors=True) as folder:
-            tree = Path(folder) / "tree"
-            shutil.copytree(self.tree, tree, symlinks=True, ignore=LEFT_OUT)
-            yield tree
+        folder = Path(tempfile.mkdtemp(prefix="mutation-"))
+        try:
+            shutil.copytree(self.tree, folder / "tree", symlinks=True, ignore=LEFT_OUT)
+            yield folder / "tree"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def python(self, tree: Path, *arguments: str, limit: Optional[float] = None) -> Tuple[Optional[int], str]:
         """Exit status and output of Python in a copy, whose packages it imports; None for one that took too long."""
@@ -92,7 +94,8 @@ class Runner:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 start_new_session=True,
             )
             self._running.add(process)
@@ -149,7 +152,7 @@ def judge(mutation: Mutation, runner: Runner) -> Outcome:
         return Outcome(SURVIVED, seconds, " ".join(mutation.tests))
     if status == FAILED_TESTS or (status is None and not runner.closed):  # what hangs is noticed as well
         failure = FAILURE.search(output)
-        return Outcome(KILLED, seconds, failure[1] if failure else output)
+        return Outcome(KILLED, seconds, failure[1] if failure else output[-300:])
     return Outcome(BROKEN, seconds, f"pytest ended with status {status}: {output[-2000:]}")
 
 

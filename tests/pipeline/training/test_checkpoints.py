@@ -11,6 +11,7 @@ from pipeline.training.checkpoints import by_updates, keep_last, newest_updates,
 
 def checkpoint(folder, name, updates):
     state = {"args": argparse.Namespace(arch="x"), "model": {}, "optimizer_history": [{"num_updates": updates}]}
+    folder.mkdir(parents=True, exist_ok=True)
     torch.save(state, folder / name)
     return folder / name
 

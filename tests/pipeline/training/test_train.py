@@ -1,9 +1,6 @@
 """A training without its trainer: what tells runs apart, what goes on, what is moved aside."""
 
-import argparse
-
 import pytest
-import torch
 
 from pipeline.command import Failure
 from pipeline.files import write_json
@@ -11,13 +8,9 @@ from pipeline.steps import fingerprint, stamp_path
 from pipeline.training import launch, train
 from pipeline.training.settings import SETTINGS
 
+from .test_checkpoints import checkpoint
+
 TEMPLATE = ["trainer", "{data}/bin", "--max-update", "{max_update}", "--arch", "{arch}", "--seed", "{seed}", "--"]
-
-
-def save(folder, name, updates):
-    folder.mkdir(parents=True, exist_ok=True)
-    state = {"args": argparse.Namespace(arch="x"), "model": {}, "optimizer_history": [{"num_updates": updates}]}
-    torch.save(state, folder / name)
 
 
 @pytest.fixture
@@ -37,8 +30,8 @@ def trainings(monkeypatch):
     def started(command, log, lock, total, label):
         folder = log.parent / "checkpoints"
         begun.append(train.checkpoints.newest_updates(folder))
-        save(folder, f"checkpoint_1_{total}.pt", total)
-        save(folder, "checkpoint_last.pt", total)
+        for name in (f"checkpoint_1_{total}.pt", "checkpoint_last.pt"):
+            checkpoint(folder, name, total)
         return 0
 
     monkeypatch.setattr(launch, "train", started)
@@ -107,8 +100,8 @@ def test_a_run_killed_behind_its_last_update_makes_none_more(data, trainings):
 
 def test_a_killed_run_goes_on(data, trainings):
     run = training(data)
-    save(run.folder, "checkpoint_1_6.pt", 6)
-    save(run.folder, "checkpoint_last.pt", 6)
+    for name in ("checkpoint_1_6.pt", "checkpoint_last.pt"):
+        checkpoint(run.folder, name, 6)
     (run.out / SETTINGS).write_text(run.settings)
     training(data).run()
     assert trainings == [6] and not list(run.out.parent.glob("run.old-*"))
