@@ -36,8 +36,13 @@ setup(
             'import-linter>=2.16; python_version >= "3.10"',  # older ones find no cycles
             "setuptools>=70.1",  # the first that builds a wheel by itself
         ],
+        "scripts": ['tomli; python_version < "3.11"'],  # recipes are TOML
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
+        "docs": [
+            'mkdocs-material>=9.8; python_version >= "3.11"',
+            'mkdocstrings[python]>=1.0; python_version >= "3.11"',
+        ],
         # independent implementations, which tests/parity compares the encodings with
         "parity": [
             'transformers==4.57.6; python_version >= "3.11"',

@@ -6,10 +6,11 @@ import shutil
 import pytest
 import torch
 
-from .commands import ROOT, SMALL, prepare, run
+from .commands import ENVIRONMENT, ROOT, SMALL, prepare, run
 
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the commands that tests start
+os.environ["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
 
 
 @pytest.fixture(scope="session")

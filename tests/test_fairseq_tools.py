@@ -9,6 +9,8 @@ import torch
 
 from .commands import ENVIRONMENT, ROOT, TRAIN, fairseq, hypotheses, parameters, run
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_run_that_is_resumed_equals_one_that_was_not_bit_by_bit(data, tmp_path):
     common = ["--arch", "roformer_tiny", *TRAIN, "--save-interval-updates", "4"]

@@ -14,13 +14,13 @@ PACKAGES = ("fairseq", "fairseq-fixed", "torch", "numpy", "sacrebleu", "sacremos
 
 def versions() -> Dict[str, str]:
     """Versions of Python and of the installed packages that a result depends on."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def commit(root: Path) -> Optional[str]:

@@ -11,41 +11,22 @@ Example: scripts/reproduce.sh multi30k --data ~/multi30k --archs "roformer_multi
 import argparse
 import contextlib
 import io
-import logging
 import os
-import subprocess
-import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 from .command import Failure, Parser, Signalled, run, say, split_at_dashes, whole_number, words_of
 from .corpus import text
-from .failures import last_error_in
+from .experiment import Experiment
 from .files import write_text
+from .processes import run_script
 from .recipes import Recipe, load_recipe, recipe_names
 from .report import build
 from .results import finished
-from .results.collect import collect
-from .results.file import Result, read_results, write_result
-from .systems import System, read_systems
-from .training.settings import check_flags
+from .settings import check_flags
+from .systems import read_systems
 
 ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One system with one seed, its folder and its result file."""
-
-    system: System
-    seed: int
-    folder: Path
-    file: Path
-
-    @property
-    def name(self) -> str:
-        return f"{self.system.title}, seed {self.seed}"
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -125,26 +106,39 @@ class Reproduction:
 
     def run(self) -> None:
         """Raises Failure if a run is not finished at the end."""
-        raw = self._raw_text()
-        self._prepare(raw)
+        self._prepare(self._raw_text())
         unfinished: List[str] = []
-        for entry in self._all_runs():
-            if self._is_finished(entry):
-                say(f"{entry.name}: finished before ({entry.file})")
+        for experiment in self._experiments():
+            if experiment.is_finished():
+                say(f"{experiment.name}: finished before ({experiment.file})")
                 continue
-            say(f"{entry.name}: {entry.folder}")
-            if self._one_run(entry):
-                say(f"{entry.name}: finished, {finished.summary(self._result(entry))}")
-            else:
-                unfinished.append(entry.name)
+            say(f"{experiment.name}: {experiment.folder}")
+            if not self._run(experiment):
+                unfinished.append(experiment.name)
             self._make_report(quiet=True)
         self._end(unfinished)
 
-    def _all_runs(self) -> Iterator[Run]:
-        for seed in self.args.seeds:
-            for system in self.systems:
-                name = f"{self.recipe.name}-{system.name}-seed{seed}.json"
-                yield Run(system, int(seed), self.runs / system.name / f"seed{seed}", self.results / name)
+    def _experiments(self) -> List[Experiment]:
+        """All systems with the first seed, then all with the second."""
+        args = self.args
+        numbers = ("max_update", "save_every", "device_tokens", "processes")
+        given = [(f"--{name.replace('_', '-')}", getattr(args, name)) for name in numbers if getattr(args, name)]
+        return [
+            Experiment(
+                self.recipe,
+                system,
+                int(seed),
+                self.out / "data",
+                self.runs / system.name / f"seed{seed}",
+                self.results / f"{self.recipe.name}-{system.name}-seed{seed}.json",
+                self.subsets,
+                [word for pair in given for word in pair],
+                args.flags,
+                self.max_update,
+            )
+            for seed in args.seeds
+            for system in self.systems
+        ]
 
     def _raw_text(self) -> Path:
         """The folder with the raw text, downloaded if the recipe says so."""
@@ -153,7 +147,7 @@ class Reproduction:
         given = [word for name, value in options if value for word in (name, value)]
         if recipe.download and not args.data:
             raw = self.out / "raw"
-            self._script("download.sh", "--out", raw, *given)
+            run_script("download.sh", "--out", raw, *given)
             return raw
         if given:
             raise Failure(f"{given[0]} is for recipes that download, without --data")
@@ -177,81 +171,24 @@ class Reproduction:
             options += ["--test", prefix]
         self.subsets["valid"] = recipe.valid  # what decisions are made by
         languages = ["--source", recipe.source, "--target", recipe.target]
-        self._script("prepare.sh", *options, *languages, "--out", self.out / "data", *recipe.prepare_options)
+        run_script("prepare.sh", *options, *languages, "--out", self.out / "data", *recipe.prepare_options)
 
-    def _training(self, entry: Run) -> List[Any]:
-        """The options of train.sh."""
-        args = self.args
-        numbers = ("max_update", "save_every", "device_tokens", "processes")
-        given = [(f"--{name.replace('_', '-')}", getattr(args, name)) for name in numbers if getattr(args, name)]
-        options: List[Any] = ["--data", self.out / "data", "--arch", entry.system.arch, "--recipe", self.recipe.name]
-        options += ["--seed", entry.seed, "--out", entry.folder, *(word for pair in given for word in pair)]
-        return [*options, "--", *args.flags, *entry.system.flags]
-
-    def _settings(self, entry: Run) -> str:
-        """What tells the run from others, as train.sh says it."""
-        command = [ROOT / "scripts/train.sh", "--print-settings", *self._training(entry)]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-        if done.returncode:
-            raise Failure(done.stderr.strip().splitlines()[-1].split("error: ", 1)[-1])
-        return done.stdout
-
-    def _result(self, entry: Run) -> Result:
-        ((_, result),) = read_results([entry.file])
-        return result
-
-    def _is_finished(self, entry: Run) -> bool:
-        if not entry.file.is_file():
-            return False
-        tests = list(self.subsets.values())
-        return finished.is_finished(self._result(entry), self._settings(entry), self.max_update, tests)
-
-    def _one_run(self, entry: Run) -> bool:
-        """Trains, averages, scores and collects; False, with a result file that says why, if that fails."""
-        data, folder = self.out / "data", entry.folder
+    def _run(self, experiment: Experiment) -> bool:
+        """Whether the experiment ends well; else its result file says why."""
         try:
-            self._script("train.sh", *self._training(entry))
-            self._script("average.sh", "--run", folder, "--data", data, "--last", self.recipe.average)
-            name = f"{entry.system.title} seed {entry.seed}"
-            for subset in self.subsets:
-                self._script(
-                    "score.sh", "--run", folder, "--data", data, "--subset", subset, "--name", name, quiet=True
-                )
-            self._collect(entry)
+            experiment.run()
         except Signalled as ended:
-            self._collect_unfinished(entry, f"ended by a signal ({ended.name})")
+            reason = f"ended by a signal ({ended.name})"
+            experiment.collect_unfinished(reason)
             self._make_report(quiet=True)
-            say(f"ended by a signal ({ended.name}): call again to go on")
+            say(f"{reason}: call again to go on")
             raise
         except Failure as error:
-            say(f"{entry.name}: not finished: {error}")
-            trained = (folder / "checkpoint.pt").is_file()
-            reason = str(error) if trained else last_error_in(folder / "train.log")
-            self._collect_unfinished(entry, reason if reason != "no reason given" else str(error))
+            say(f"{experiment.name}: not finished: {error}")
+            experiment.collect_unfinished(str(error))
             return False
+        say(f"{experiment.name}: finished, {finished.summary(experiment.result())}")
         return True
-
-    def _collect(self, entry: Run) -> None:
-        """Writes the result file; that of a finished run with other settings is set aside."""
-        from .results.positions import write_positions
-
-        logging.disable(logging.INFO)  # what fairseq says
-        write_positions(entry.folder)
-        result = collect(entry.folder, self.out / "data", self.recipe.name, self.subsets, entry.system.variant)
-        if entry.file.is_file() and finished.is_finished_otherwise(
-            self._result(entry), self._settings(entry), self.max_update
-        ):
-            old = f"{entry.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
-            say(f"{entry.file} is of a run with other settings: it moves to {old}")
-            entry.file.rename(old)
-        write_result(result, entry.file)
-
-    def _collect_unfinished(self, entry: Run, reason: str) -> None:
-        """Writes what there is of a run; a file with scores stays as it is."""
-        with contextlib.suppress(Failure, OSError):
-            if not (entry.file.is_file() and self._result(entry)["tests"]):
-                data, variant = self.out / "data", entry.system.variant
-                write_result(collect(entry.folder, data, self.recipe.name, self.subsets, variant, reason), entry.file)
 
     def _make_report(self, quiet: bool = False) -> None:
         """About all runs in the folder of results, so that recipes that share data are in one report."""
@@ -267,7 +204,8 @@ class Reproduction:
 
     def _end(self, unfinished: Sequence[str]) -> None:
         """Prints the table and makes the report."""
-        results = [self._result(entry) for entry in self._all_runs() if self._is_finished(entry)]
+        experiments = self._experiments()
+        results = [experiment.result() for experiment in experiments if experiment.is_finished()]
         if not results:
             self._make_report(quiet=True)
             raise Failure(f"no run succeeded: {'; '.join(unfinished)}")
@@ -277,23 +215,6 @@ class Reproduction:
         self._make_report()
         if unfinished:
             raise Failure(f"not finished: {'; '.join(unfinished)}: see above; call again to go on")
-
-    def _script(self, name: str, *options: Any, quiet: bool = False) -> None:
-        """Runs a script of the project and hands it the signals that come.
-
-        Raises:
-            Failure: it fails; its own message was shown.
-        """
-        output: Optional[int] = subprocess.DEVNULL if quiet else None
-        words = [str(word) for word in (ROOT / "scripts" / name, *options)]
-        with subprocess.Popen(words, stdout=output) as process:
-            try:
-                process.wait()
-            except Signalled as ended:
-                process.send_signal(ended.number)
-                raise
-        if process.returncode:
-            raise Failure(f"{name} failed (status {process.returncode})")
 
 
 def main(argv: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
 from .command import Failure
-from .training.settings import check_flags
+from .settings import check_flags
 
 
 @dataclass(frozen=True)

@@ -274,6 +274,7 @@ def test_search_finds_the_same_hypotheses_and_scores(data, plain, corpus):
             assert torch.equal(one["score"], other["score"])
 
 
+@pytest.mark.slow
 def test_generate_interactive_and_translate_work_and_the_way_back_gives_the_same_output(data, plain, corpus, tmp_path):
     run(*TOOL, plain[1] / "checkpoint.pt", "--to", "fairseq", "--out", tmp_path / "back.pt")
     assert same(parameters(tmp_path / "back.pt"), parameters(plain[0] / "checkpoint.pt"))
@@ -291,6 +292,7 @@ def test_generate_interactive_and_translate_work_and_the_way_back_gives_the_same
     assert len(translated[0].splitlines()) == 21 and translated[0] == translated[1]
 
 
+@pytest.mark.slow
 def test_training_goes_on_where_it_was(data, plain, tmp_path):
     """With the optimizer's state: fairseq's own model and the converted one make the same next steps."""
     last = plain[0] / "checkpoints/checkpoint_last.pt"
@@ -322,6 +324,7 @@ def test_training_goes_on_where_it_was(data, plain, tmp_path):
     assert apart < 0.05 * moved  # gradients differ in the last bits; without the state: further apart than they moved
 
 
+@pytest.mark.slow
 def test_converted_checkpoints_average_and_learned_ones_serve_for_finetuning(data, plain, tmp_path):
     updates = sorted((plain[0] / "checkpoints").glob("checkpoint_*_*.pt"))[-2:]
     for path in updates:

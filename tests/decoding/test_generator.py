@@ -443,6 +443,7 @@ def lines(output):
 @pytest.mark.parametrize(
     "options", [[], ["--beam", 1], ["--lenpen", 0.6, "--nbest", 3, "--fp16"], ["--unkpen", 2, "--sacrebleu"]]
 )
+@pytest.mark.slow
 def test_generating_with_the_task_prints_what_translation_prints(data, trained, options):
     if "--fp16" in options and not torch.cuda.is_available():
         options = options[:-1]
@@ -462,6 +463,7 @@ def test_generating_with_the_task_prints_what_translation_prints(data, trained, 
             assert numbers[1:] == others[1:] and float(numbers[0]) == pytest.approx(float(others[0]), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_bleu_in_validation_equals_that_of_translation(data, tmp_path):
     bleu = ["--eval-bleu", "--eval-bleu-args", '{"beam": 3, "max_len_b": 9}', "--eval-bleu-detok", "space"]
     common = ["--arch", "roformer_tiny", *TRAIN, *bleu, "--max-update", 4, "--dropout", 0]

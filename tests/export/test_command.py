@@ -57,6 +57,7 @@ def test_the_exported_folder_works_with_the_engine_alone(untrained, tmp_path, ca
     assert (tmp_path / "same/config.json").read_bytes() == (tmp_path / "out/config.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_both_engines_translate_alike(folder, raw):
     """Also where the model, which knows little, goes on until the limit; without beams, whose ends differ."""
     found, expected = (

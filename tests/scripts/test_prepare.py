@@ -10,9 +10,11 @@ import time
 
 import pytest
 
-from pipeline.translation.translate import Translator
+from pipeline.translation.translator import Translator
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, prepare, run
+
+pytestmark = pytest.mark.slow
 
 
 def test_preparation_keeps_its_numbers(corpus, data):

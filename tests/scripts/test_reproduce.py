@@ -9,6 +9,8 @@ from pipeline.corpus.wmt14 import LANGS, archives
 from ..commands import SMALL, one_line, run
 from ..pipeline.corpus.archives import write_mirror
 
+pytestmark = pytest.mark.slow
+
 TINY = [*SMALL, "--max-tokens", "600"]
 UPDATES = ["--max-update", 5, "--save-every", 1]
 TRAINING = [archive.name for archive in archives() if archive.subset == "train"]

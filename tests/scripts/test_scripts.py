@@ -14,6 +14,8 @@ import torch
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, fairseq, one_line, prepare, run
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = sorted(path for path in (ROOT / "scripts").glob("*.sh") if path.name != "environment.sh")
 
 

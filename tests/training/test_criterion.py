@@ -447,6 +447,7 @@ def test_validation_of_fairseqs_trainer_equals_stocks():
     assert logs[0]["loss"] == pytest.approx(logs[1]["loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_it_trains_and_resumes_through_the_command_line_as_stock_does(data, tmp_path):
     common = ["--arch", "roformer_tiny", *SMALL, "--share-all-embeddings", "--lr", "0.005", "--max-tokens", "600"]
     common += ["--adam-eps", "1e-4", "--label-smoothing", "0.1", "--no-epoch-checkpoints", "--seed", "3"]

@@ -1,14 +1,16 @@
 """Speed as ratios: what is compared runs in turn in one process, and is divided round by round.
 
-``python -m pipeline.benchmark train --help``, or ``scripts/benchmark.sh``. One file for each thing that is
+One file for each thing that is
 measured; ``timing.py`` measures, ``machine.py`` says on what, ``models.py`` builds models as fairseq's own tools do.
 """
 
 import logging
 import warnings
 
+from ..command import Failure
 
-class BenchmarkError(ValueError):
+
+class BenchmarkError(Failure):
     """What is asked for cannot be measured; the message is one line."""
 
 

@@ -3,10 +3,11 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, NoReturn, Optional
+from typing import Any, Dict, Sequence
 
 import torch
 
+from ..command import Parser, run, split_at_dashes
 from . import BenchmarkError, attention, decode, machine, prepare, quiet, rope, train
 from .output import as_command, as_text, write
 
@@ -22,22 +23,15 @@ BENCHMARKS: Dict[str, Any] = {
 TRAINED = (train, decode)
 FLAGS = "behind --: flags of fairseq-train for the models of all candidates, such as --encoder-layers 2"
 
-RESULTS = Path(__file__).parents[2] / "results"
-
-
-class Parser(argparse.ArgumentParser):
-    """Refuses in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def build_parser() -> Parser:
-    parser = Parser(prog="benchmark", description=(sys.modules[__package__].__doc__ or "").splitlines()[0])
+    parser = Parser((sys.modules[__package__].__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True, metavar="{" + ",".join(BENCHMARKS) + "}")
     for name, module in BENCHMARKS.items():
         title = (module.__doc__ or "").splitlines()[0]
-        command = commands.add_parser(name, help=title, description=title, epilog=FLAGS if module in TRAINED else None)
+        command = commands.add_parser(name, help=title, doc=title, epilog=FLAGS if module in TRAINED else None)
         repeats = getattr(module, "REPEATS", 5)
         command.add_argument("--repeats", type=int, default=repeats, help=f"measured rounds (default: {repeats})")
         if module is prepare:
@@ -78,22 +72,18 @@ def check(args: argparse.Namespace) -> None:
         raise BenchmarkError(f"{args.out.parent}: no such folder for --out")
 
 
-def main(arguments: Optional[List[str]] = None) -> None:
+def main(argv: Sequence[str]) -> None:
     quiet()
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    end = words.index("--") if "--" in words else len(words)
-    args = build_parser().parse_args(words[:end])
-    args.flags = words[end + 1 :]
-    try:
-        check(args)
-        result = {**BENCHMARKS[args.command].run(args), "command": as_command(words)}
-        result["machine"] = machine.describe(args.device)
-        print(as_text(result), flush=True)
-        if args.out:
-            write(result, args.out)
-    except (BenchmarkError, OSError) as error:
-        sys.exit(f"error: {error}")
+    options, flags = split_at_dashes(argv)
+    args = build_parser().parse_args(options)
+    args.flags = flags
+    check(args)
+    result = {**BENCHMARKS[args.command].run(args), "command": as_command(argv)}
+    result["machine"] = machine.describe(args.device)
+    print(as_text(result), flush=True)
+    if args.out:
+        write(result, args.out)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -86,8 +86,8 @@ class Systems:
         generator = task.build_generator([model], cfg.generation)
 
         def translate(batch: Dict[str, Any]) -> Hypotheses:
-            found = task.inference_step(generator, [model], batch)
-            return [(best["tokens"][:-1].tolist(), float(best["score"])) for best, *_ in found]
+            hypotheses_of = task.inference_step(generator, [model], batch)
+            return [(best["tokens"][:-1].tolist(), float(best["score"])) for best, *_ in hypotheses_of]
 
         name = STOCK_NAME if arch == STOCK and search == "stock search" else f"{arch}, {search}"
         return Candidate(
@@ -137,8 +137,8 @@ def ctranslate2_candidate(systems: Systems, name: str, precision: str, function:
     def translate(batch: Dict[str, Any]) -> Hypotheses:
         rows = batch["net_input"]["src_tokens"].tolist()
         sources = [[words[token] for token in row if token not in (words.pad(), words.eos())] for row in rows]
-        found = translator.translate_batch(sources, return_scores=True, **search)
-        return [([words.index(word) for word in best.hypotheses[0][:-1]], best.scores[0]) for best in found]
+        hypotheses_of = translator.translate_batch(sources, return_scores=True, **search)
+        return [([words.index(word) for word in best.hypotheses[0][:-1]], best.scores[0]) for best in hypotheses_of]
 
     return Candidate(name, precision, f"{function}, CTranslate2", translate)
 
@@ -193,7 +193,7 @@ def measure(
     systems: Systems, candidates: List[Candidate], sentences: int, rates: Dict[str, float]
 ) -> List[Dict[str, Any]]:
     """Rows of the table for one batch of so many sentences."""
-    args, found = systems.args, {}
+    args, hypotheses_of = systems.args, {}
     batch = make_batch(systems.words, sentences=sentences, length=args.source_length)
     size = about(batch, systems.words.pad())
     on_device = utils.move_to_cuda(batch) if args.device.type == "cuda" else batch
@@ -203,7 +203,7 @@ def measure(
 
     def run_of(candidate: Candidate) -> Callable[[], None]:
         def translate() -> None:
-            found[candidate.name] = candidate.translate(on_device)
+            hypotheses_of[candidate.name] = candidate.translate(on_device)
 
         return translate
 
@@ -211,12 +211,12 @@ def measure(
     rows: List[Dict[str, Any]] = []
     reference: Dict[str, str] = {}
     for candidate, columns in zip(candidates, compared(seconds, candidates[0].name).values()):
-        hypotheses, of = found[candidate.name], reference.setdefault(candidate.function, candidate.name)
+        hypotheses, of = hypotheses_of[candidate.name], reference.setdefault(candidate.function, candidate.name)
         row = {"sentences": sentences, "candidate": candidate.name, **columns}
         row["tokens/s"] = round(sum(len(tokens) for tokens, _ in hypotheses) / columns["seconds"], 1)
         rate = rates.get(candidate.precision)  # none is measured of int8
         row["share of peak"] = f"{total / columns['seconds'] / rate / 1e12:.1%}" if rate else "-"
-        rows.append({**row, **agreement(hypotheses, found[of], "" if of == candidate.name else of)})
+        rows.append({**row, **agreement(hypotheses, hypotheses_of[of], "" if of == candidate.name else of)})
     return rows
 
 

@@ -12,6 +12,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from torch import nn
 
+import fairseq_rope  # noqa: F401  (registers the architectures)
+
 from . import BenchmarkError
 
 STOCK = "transformer_wmt_en_de"

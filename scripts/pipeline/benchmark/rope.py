@@ -62,13 +62,13 @@ def eager(args: argparse.Namespace, precision: str) -> Rotate:
 
 def candidates(args: argparse.Namespace, precision: str) -> Dict[str, Rotate]:
     """What rotates q and k, by name; Liger's kernel where it is installed and there is a GPU."""
-    found = {f"ours, {layout}": ours(args, layout) for layout in LAYOUTS}
-    found["eager, half"] = eager(args, precision)
+    candidates = {f"ours, {layout}": ours(args, layout) for layout in LAYOUTS}
+    candidates["eager, half"] = eager(args, precision)
     if args.device.type == "cuda" and importlib.util.find_spec("liger_kernel"):
         kernel: Any = importlib.import_module("liger_kernel.transformers.rope").liger_rotary_pos_emb
         cos, sin = (table[None] for table in cos_and_sin(args, precision))
-        found["Liger, half"] = lambda q, k: kernel(q, k, cos, sin)
-    return found
+        candidates["Liger, half"] = lambda q, k: kernel(q, k, cos, sin)
+    return candidates
 
 
 def passes(args: argparse.Namespace, precision: str) -> Dict[str, Dict[str, Callable[[], Any]]]:

@@ -50,10 +50,10 @@ def sgm_segments(data: bytes, name: str) -> List[str]:
     """
     text, segments = _decoded(data, name), []
     for document in re.split(r"(?i)<doc\b", text)[1:]:
-        found = re.findall(r'(?is)<seg\s+id\s*=\s*"?(\d+)"?\s*>(.*?)</seg>', document)
-        if [int(number) for number, _ in found] != list(range(1, len(found) + 1)):
+        numbered = re.findall(r'(?is)<seg\s+id\s*=\s*"?(\d+)"?\s*>(.*?)</seg>', document)
+        if [int(number) for number, _ in numbered] != list(range(1, len(numbered) + 1)):
             raise ArchiveError(f"{name}: the segments of a document are not in order")
-        segments += [" ".join(html.unescape(segment).split()) for _, segment in found]
+        segments += [" ".join(html.unescape(segment).split()) for _, segment in numbered]
     if not segments:
         raise ArchiveError(f"{name}: has no segments: is it a test set in SGML?")
     return segments

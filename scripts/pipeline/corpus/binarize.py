@@ -9,8 +9,6 @@ import json
 import os
 import shutil
 import signal
-import threading
-import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -22,6 +20,7 @@ from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_b
 
 from ..command import SIGNALS
 from ..files import write_text
+from ..processes import end_with_parent
 from .shards import Shard, even_shards, find_shards, keep_if_the_same, key_of, run_jobs
 
 IMPLEMENTATION = "mmap"
@@ -101,17 +100,19 @@ def binarize(
     parts = folder_of_parts / key[:16]  # what a killed run's processes still write does not get among these
     parts.mkdir(exist_ok=True)
     dictionary_path = parts / "dict.txt"
-    with ProcessPoolExecutor(workers, initializer=_end_with_the_parent) as pool:
+    with ProcessPoolExecutor(workers, initializer=_begin_worker) as pool:
 
         def over_shards(
             label: str, kind: str, keys: List[FileKey], work: Callable[..., Done], *more: Any
         ) -> Dict[FileKey, List[Path]]:
             """Calls ``work`` for each shard whose part is missing; returns the parts."""
-            found = {key: [parts / f"{'.'.join(key)}.{i:06d}{kind}" for i in range(len(shards[key]))] for key in keys}
-            jobs = [(key, shard, part) for key in keys for shard, part in zip(shards[key], found[key])]
+            part_paths = {
+                key: [parts / f"{'.'.join(key)}.{i:06d}{kind}" for i in range(len(shards[key]))] for key in keys
+            }
+            jobs = [(key, shard, part) for key in keys for shard, part in zip(shards[key], part_paths[key])]
             missing = [(s.lines, (sources[key], s, part, *more)) for key, s, part in jobs if not part.exists()]
             run_jobs(pool, work, missing, label, sum(shard.lines for _, shard, _ in jobs), _finish)
-            return found
+            return part_paths
 
         counted = over_shards("count tokens", ".counts", [key for key in sources if key[0] == "train"], count_shard)
         dictionary = build_dictionary([path for paths in counted.values() for path in paths])
@@ -139,18 +140,11 @@ def binarize(
     return result
 
 
-def _end_with_the_parent() -> None:
-    """A process of the pool would wait for ever for one that was killed, and leaves signals to it."""
+def _begin_worker() -> None:
+    """Leaves signals to the process that has the pool, and does not outlive it."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    end_with_parent()
 
 
 def _even(path: Path, workers: int, lines: int) -> List[Shard]:

@@ -50,11 +50,11 @@ def download(url: str, folder: Path) -> Path:
     path, sums = folder / url.rsplit("/", 1)[1], read_sums(folder)
     if not path.exists():
         _fetch(url, path)
-    found = sha256(path)
-    expected = sums.setdefault(path.name, found)
-    if found != expected:
+    digest = sha256(path)
+    expected = sums.setdefault(path.name, digest)
+    if digest != expected:
         raise ArchiveError(
-            f"{path}: its SHA-256 is {found}, but {expected} is in {SUMS}: remove the file to download it again, "
+            f"{path}: its SHA-256 is {digest}, but {expected} is in {SUMS}: remove the file to download it again, "
             f"or its line in {SUMS} if the new one is right"
         )
     write_sums(folder, sums)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import uuid
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,6 +194,8 @@ def keep_if_the_same(folder: Path, key: str) -> None:
     """Makes the folder of finished shards, or keeps it with what is in it if that has the same key."""
     note = folder / "key"
     if folder.exists() and not (note.exists() and note.read_text() == key):
-        shutil.rmtree(folder)
+        old = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.old")
+        folder.rename(old)  # what a killed run's processes still write goes there
+        shutil.rmtree(old, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     note.write_text(key)

@@ -63,10 +63,10 @@ def throughput(paths: Sequence[Path]) -> List[Block]:
     parts: List[Block] = []
     shown: List[Tuple[Path, Row]] = []
     for kind in KINDS:
-        found = [(file, result) for file, result in files if _is(result, kind)]
-        if found:
-            parts += [Heading(3, kind.title), *(_across if kind.across else _down)(kind, found)]
-            shown += found
+        matching = [(file, result) for file, result in files if _is(result, kind)]
+        if matching:
+            parts += [Heading(3, kind.title), *(_across if kind.across else _down)(kind, matching)]
+            shown += matching
     if not parts:
         return []
     passed = [file.name for file, _ in files if file not in [other for other, _ in shown]]
@@ -103,12 +103,12 @@ def _short(file: Path) -> str:
     return file.stem[len(PREFIX) :]
 
 
-def _down(kind: Kind, found: Sequence[Tuple[Path, Row]]) -> List[Block]:
+def _down(kind: Kind, matching: Sequence[Tuple[Path, Row]]) -> List[Block]:
     """One table for all files, with their rows one below the other."""
-    relative = any(_relative(row, result["rows"]) for _, result in found for row in result["rows"])
+    relative = any(_relative(row, result["rows"]) for _, result in matching for row in result["rows"])
     columns = [name for name in kind.columns if name != RELATIVE or relative]
     rows: List[List[Text]] = []
-    for file, result in found:
+    for file, result in matching:
         for row in result["rows"]:
             cells: List[Text] = [Code(row["candidate"]), *(str(row[name]) for name in kind.first[1:]), _short(file)]
             rows.append([*cells, *(_cell(name, row, result["rows"]) for name in columns)])
@@ -128,10 +128,10 @@ def _relative(row: Row, rows: Sequence[Row]) -> str:
     return ""
 
 
-def _across(kind: Kind, found: Sequence[Tuple[Path, Row]]) -> List[Block]:
+def _across(kind: Kind, matching: Sequence[Tuple[Path, Row]]) -> List[Block]:
     """A table for each file: what it compares has columns of its own, with the ratios and quartiles in them."""
     tables: List[Block] = []
-    for file, result in found:
+    for file, result in matching:
         names = list({_key(row, kind.across): 0 for row in result["rows"] if row[RATIO] != 1 or row[QUARTILES] != ONE})
         lines: Dict[Tuple[str, ...], Dict[Tuple[str, ...], str]] = {}
         for row in result["rows"]:

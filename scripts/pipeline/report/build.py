@@ -64,13 +64,13 @@ def sections(
     if not recipes:
         raise ResultError(f"no result file in {_names(paths)}: run scripts/reproduce.sh first")
     reason, steps = "" if pictures else NO_PICTURES, step_seconds(paths)
-    made = []
+    parts = []
     for name, systems in sorted(recipes.items(), key=lambda item: -_training_pairs(item[1])):
         expected = (archs, seeds) if about in (None, name) else ((), ())
-        made.append(make_section(name, systems, *expected, baseline, reason, unfinished(results, name), steps))
-    if baseline is not None and not any(section.baseline for section in made):
+        parts.append(make_section(name, systems, *expected, baseline, reason, unfinished(results, name), steps))
+    if baseline is not None and not any(section.baseline for section in parts):
         raise ResultError(f"the baseline '{baseline}' has no result in {_names(paths)}: run it, or name another")
-    return made
+    return parts
 
 
 def _training_pairs(systems: Sequence[System]) -> int:

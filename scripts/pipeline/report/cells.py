@@ -27,10 +27,10 @@ def labels(systems: Sequence[System]) -> List[Inline]:
     return text
 
 
-def by_system(found: Sequence[Tuple[System, str]]) -> List[str]:
+def by_system(texts: Sequence[Tuple[System, str]]) -> List[str]:
     """The distinct texts but empty ones; if there are several, each with the systems that it is about."""
     about: Dict[str, Dict[str, None]] = {}
-    for system, text in found:
+    for system, text in texts:
         if text:
             about.setdefault(text, {})[system.name] = None
     return list(about) if len(about) == 1 else [f"{text} ({', '.join(names)})" for text, names in about.items()]

@@ -173,9 +173,9 @@ def check(systems: Sequence[System], first: str, longest: Optional[str]) -> List
             than = _with_flag(systems, run[arch], claim.flag) if claim.flag else run.get(claim.than + size)
             if than is None:
                 continue
-            found = difference(run[arch], than, test)
-            if found is not None:
-                checked.append(Checked(claim, run[arch], than, test, found))
+            measured = difference(run[arch], than, test)
+            if measured is not None:
+                checked.append(Checked(claim, run[arch], than, test, measured))
     return checked
 
 

@@ -68,15 +68,15 @@ def differences(systems: Sequence[System], baseline: System, test: str) -> Tuple
             if system is not baseline and seed in system.tests(test)
         }
         if others:
-            found, signature = paired_bootstrap(rows(entry["statistics"]), others)
-            for name, value in found.items():
+            p_values, signature = paired_bootstrap(rows(entry["statistics"]), others)
+            for name, value in p_values.items():
                 p.setdefault(int(name), {})[seed] = value
-    made = {}
+    differences_by_place = {}
     own = baseline.scores(test, "sacrebleu")
     for i, values in p.items():
         scores = systems[i].scores(test, "sacrebleu")
-        made[i] = Difference({seed: scores[seed] - own[seed] for seed in values}, values)
-    return made, signature
+        differences_by_place[i] = Difference({seed: scores[seed] - own[seed] for seed in values}, values)
+    return differences_by_place, signature
 
 
 def difference(system: System, other: System, test: str) -> Optional[Difference]:
@@ -91,9 +91,9 @@ def length_table(systems: Sequence[System], test: str) -> Tuple[List[Tuple[str, 
         Label and number of sentences of each bucket that has any, and for each system its BLEU in these; an empty list
         for a system without the test set.
     """
-    found = [[by_length(entry["statistics"]) for entry in system.tests(test).values()] for system in systems]
-    sizes = next((runs[0] for runs in found if runs), [(0, 0.0)] * len(BUCKETS))
+    p_values = [[by_length(entry["statistics"]) for entry in system.tests(test).values()] for system in systems]
+    sizes = next((runs[0] for runs in p_values if runs), [(0, 0.0)] * len(BUCKETS))
     used = [i for i, (sentences, _) in enumerate(sizes) if sentences]
     labels = [f"{first}-{last}" if last else f"over {first - 1}" for first, last in BUCKETS]
     header = [(labels[i], sizes[i][0]) for i in used]
-    return header, [[mean(run[i][1] for run in runs) for i in used] if runs else [] for runs in found]
+    return header, [[mean(run[i][1] for run in runs) for i in used] if runs else [] for runs in p_values]

@@ -78,18 +78,18 @@ def _parts(text: Text) -> Sequence[Inline]:
 
 
 def _markdown_text(text: Text, in_table: bool = False) -> str:
-    made = []
+    pieces = []
     for part in _parts(text):
         if isinstance(part, Code):
             content = part.text.replace("|", r"\|") if in_table else part.text
             fence = "`" * (max((len(run) for run in re.findall("`+", content)), default=0) + 1)
             space = " " if content.startswith("`") or content.endswith("`") else ""
-            made.append(f"{fence}{space}{content}{space}{fence}")
+            pieces.append(f"{fence}{space}{content}{space}{fence}")
         else:
             plain = part if isinstance(part, str) else part.text
             escaped = re.sub(r"([\\`*_\[\]|~#])", r"\\\1", plain).replace("&", "&amp;").replace("<", "&lt;")
-            made.append(escaped if isinstance(part, str) else f"**{escaped}**")
-    return " ".join("".join(made).split("\n"))
+            pieces.append(escaped if isinstance(part, str) else f"**{escaped}**")
+    return " ".join("".join(pieces).split("\n"))
 
 
 def plain(text: Text) -> str:
@@ -120,24 +120,24 @@ def to_markdown(blocks: Sequence[Block]) -> str:
 
 
 def _html_text(text: Text) -> str:
-    made = []
+    pieces = []
     for part in _parts(text):
         if isinstance(part, str):
-            made.append(escape(part))
+            pieces.append(escape(part))
         else:
             tag = "code" if isinstance(part, Code) else "strong"
             broken = escape(part.text).replace("_", "_<wbr/>")  # where a long name may go on in the next line
-            made.append(f"<{tag}>{broken}</{tag}>")
-    return "".join(made)
+            pieces.append(f"<{tag}>{broken}</{tag}>")
+    return "".join(pieces)
 
 
 def _html_row(cells: Sequence[Text], header: bool, left: Sequence[int]) -> str:
-    made = []
+    pieces = []
     for i, cell in enumerate(cells):
         tag = 'th scope="col"' if header else 'th scope="row"' if i == 0 else "td"
         align = ' class="left"' if i == 0 or i in left else ""
-        made.append(f"<{tag}{align}>{_html_text(cell)}</{tag.split()[0]}>")
-    return f"<tr>{''.join(made)}</tr>"
+        pieces.append(f"<{tag}{align}>{_html_text(cell)}</{tag.split()[0]}>")
+    return f"<tr>{''.join(pieces)}</tr>"
 
 
 def _html_block(block: Block) -> str:

@@ -30,7 +30,7 @@ def glance(
     baseline: Optional[System],
     test: str,
     further: Sequence[str],
-    found: Dict[int, Difference],
+    differences_of: Dict[int, Difference],
     claims: Sequence[Inline] = (),
     steps: Sequence[Dict[str, float]] = (),
 ) -> List[Block]:
@@ -40,7 +40,7 @@ def glance(
         systems: in the order of the rows.
         test: the first test set.
         further: validation set and longer test sets.
-        found: the differences to the baseline on ``test``, by the place of the system.
+        differences_of: the differences to the baseline on ``test``, by the place of the system.
         claims: what there is to say about the papers' claims.
         steps: seconds of a training step by architecture, of each benchmark.
     """
@@ -59,7 +59,7 @@ def glance(
     def cells(system: System) -> List[Text]:
         first = bleu(system, test)
         row: List[Text] = [Strong(first) if mean_bleu(system, test) == mean_bleu(run[0], test) else first]
-        row.append(_difference(system is baseline, found.get(systems.index(system))))
+        row.append(_difference(system is baseline, differences_of.get(systems.index(system))))
         row += [bleu(system, name) for name in further]
         row.append(f"{parameters(system):,}")
         measured = [*([speeds[id(system)]] if timed else []), *([costs[id(system)]] if stepped else [])]
@@ -113,10 +113,14 @@ def _difference(is_baseline: bool, difference: Optional[Difference]) -> str:
 def _best(run: Sequence[System], baseline: Optional[System], test: str) -> List[Inline]:
     """The best system, and those that cannot be told from it."""
     best = run[0]
-    found, _ = differences(run, best, test)
-    close = [system for i, system in enumerate(run) if i in found and not found[i].significant]
-    ahead = [system for i, system in enumerate(run) if i in found and found[i].significant and found[i].bleu > 0]
-    apart = [system for i, system in enumerate(run) if i not in found and system is not best]
+    differences_of, _ = differences(run, best, test)
+    close = [system for i, system in enumerate(run) if i in differences_of and not differences_of[i].significant]
+    ahead = [
+        system
+        for i, system in enumerate(run)
+        if i in differences_of and differences_of[i].significant and differences_of[i].bleu > 0
+    ]
+    apart = [system for i, system in enumerate(run) if i not in differences_of and system is not best]
     text: List[Inline] = ["Best on ", Code(test), ": ", *label(best), f", {mean_bleu(best, test):.2f} sacreBLEU"]
     text.append(", which is the baseline." if best is baseline else ".")
     if close:
@@ -126,7 +130,7 @@ def _best(run: Sequence[System], baseline: Optional[System], test: str) -> List[
             text += [" The smallest of these is ", *label(least), f" with {parameters(least):,} parameters."]
     if ahead:
         text += [" Significantly better than it over their common seeds, though not over all: ", *labels(ahead), "."]
-    worse = len(found) - len(close) - len(ahead)
+    worse = len(differences_of) - len(close) - len(ahead)
     if worse:
         rest = "Each other one" if worse > 1 else "The other one"
         text.append(f" {rest} is significantly worse (p < {LEVEL}).")

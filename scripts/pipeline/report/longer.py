@@ -16,8 +16,8 @@ def longer_sets(systems: Sequence[System], tests: Sequence[str]) -> List[str]:
     """
     if not tests:
         return []
-    found = [test for test in tests[1:] if re.fullmatch(re.escape(tests[0]) + r"_(x\d+|long)", test)]
-    return sorted(found, key=lambda test: mean(source_words(systems, test)))
+    longer = [test for test in tests[1:] if re.fullmatch(re.escape(tests[0]) + r"_(x\d+|long)", test)]
+    return sorted(longer, key=lambda test: mean(source_words(systems, test)))
 
 
 def source_words(systems: Sequence[System], test: str) -> List[int]:

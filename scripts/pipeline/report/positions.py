@@ -40,8 +40,8 @@ def blocks(recipe: str, systems: Sequence[System], left_out: str) -> List[Block]
 def _first(system: System, key: str) -> Tuple[int, Dict[str, Any]]:
     """The first seed that has ``key`` on a side, and its sides that have it; no sides if there is no such seed."""
     for seed, result in zip(system.seeds, system.results):
-        found = result.get("positions", {})
-        sides = {side: found[side] for side in SIDES if key in found.get(side, {})}
+        positions = result.get("positions", {})
+        sides = {side: positions[side] for side in SIDES if key in positions.get(side, {})}
         if sides:
             return seed, sides
     return 0, {}

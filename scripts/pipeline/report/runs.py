@@ -10,8 +10,8 @@ from .systems import System, mean
 
 def data(systems: Sequence[System]) -> List[Block]:
     """What the runs were trained on."""
-    found = [(system, _data_line(result["data"])) for system in systems for result in system.results]
-    return [Paragraph(f"Data: {line}.") for line in by_system(found)]
+    lines = [(system, _data_line(result["data"])) for system in systems for result in system.results]
+    return [Paragraph(f"Data: {line}.") for line in by_system(lines)]
 
 
 def _data_line(data: Dict[str, Any]) -> str:

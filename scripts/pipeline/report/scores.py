@@ -49,7 +49,7 @@ def scores(
         validation: it is the validation set, of which papers state no figures.
     """
     figures = {} if validation else published.published(recipe, test)
-    found, signature = compared
+    differences_by_place, signature = compared
     # a score that older versions did not know, and none of the runs has
     keys = [key for key in SCORES if key != LOWERCASE or any(s.scores(test, key) for s in systems)]
     best = max((mean_bleu(s, test) for s in systems if s.scores(test, "sacrebleu")), default=None)
@@ -62,7 +62,7 @@ def scores(
             row.append(Strong(text) if key == "sacrebleu" and values and mean(values) == best else text)
         if figures:
             row.insert(4, "")
-        return row + difference_cells(system is baseline, found.get(systems.index(system)))
+        return row + difference_cells(system is baseline, differences_by_place.get(systems.index(system)))
 
     header: List[Text] = ["system", "seeds", *(SCORES[key] for key in keys), "difference", "p"]
     if figures:
@@ -72,7 +72,7 @@ def scores(
         if figures:  # also where nothing was run
             row[5] = _published(system, figures)
     blocks: List[Block] = [Heading(3, ["Scores on ", Code(test), *_sentences(systems, test, validation)])]
-    blocks.append(Paragraph(_reading(baseline, found)))
+    blocks.append(Paragraph(_reading(baseline, differences_by_place)))
     blocks.append(Table(header, rows, left=(1,)))
     if figures:
         sources: List[Text] = [
@@ -89,9 +89,9 @@ def _sentences(systems: Sequence[System], test: str, validation: bool) -> List[s
     return [f" ({', '.join(parts)})"] if parts else []
 
 
-def _reading(baseline: Optional[System], found: Dict[int, Difference]) -> Text:
+def _reading(baseline: Optional[System], differences_by_place: Dict[int, Difference]) -> Text:
     text: List[Inline] = ["Mean ± standard deviation over seeds (one seed: its score)."]
-    if baseline and found:
+    if baseline and differences_by_place:
         text += [" Difference: sacreBLEU minus that of the baseline ", *label(baseline)]
         text.append(", over the seeds that both have. p: sacrebleu's paired bootstrap over the sentences, seed by ")
         text.append(f"seed; * marks p < {LEVEL} with each of them. It knows nothing of how much trainings differ, ")
@@ -102,8 +102,8 @@ def _reading(baseline: Optional[System], found: Dict[int, Difference]) -> Text:
 def _signatures(systems: Sequence[System], test: str, paired: str) -> List[Block]:
     items: List[Text] = []
     for key, title in SCORES.items():
-        found = [(s, e["scores"].get(key, {})) for s in systems for e in s.tests(test).values()]
-        for signature in by_system([(system, score.get("signature", "")) for system, score in found]):
+        differences_by_place = [(s, e["scores"].get(key, {})) for s in systems for e in s.tests(test).values()]
+        for signature in by_system([(system, score.get("signature", "")) for system, score in differences_by_place]):
             items.append([f"{title}: ", Code(signature)])
     if paired:
         items.append(["p: ", Code(paired)])

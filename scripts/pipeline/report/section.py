@@ -63,9 +63,9 @@ class Section:
         longer = report_longer.longer_sets(self.systems, self.tests)
         first, valid = self.tests[0], self.validation[:1]
         checked = check(self.systems, first, longer[-1] if longer else None)
-        found, said = self._differences(first)[0], report_claims.summary(checked)
+        by_place, said = self._differences(first)[0], report_claims.summary(checked)
         return [
-            *report_glance.glance(self.systems, self.baseline, first, [*valid, *longer], found, said, self.steps),
+            *report_glance.glance(self.systems, self.baseline, first, [*valid, *longer], by_place, said, self.steps),
             *report_claims.claims(checked, first),
             *report_choices.choices(self.systems, first, valid[0] if valid else None),
         ]

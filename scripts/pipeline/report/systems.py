@@ -50,8 +50,8 @@ class System:
 
     def scores(self, test: str, key: str) -> Dict[int, float]:
         """One score of one test set, by seed."""
-        found = {seed: entry["scores"].get(key) for seed, entry in self.tests(test).items()}
-        return {seed: float(score["score"]) for seed, score in found.items() if score}
+        entries = {seed: entry["scores"].get(key) for seed, entry in self.tests(test).items()}
+        return {seed: float(score["score"]) for seed, score in entries.items() if score}
 
 
 def mean(values: Iterable[float]) -> float:
@@ -117,8 +117,8 @@ def group(results: Sequence[Tuple[Path, Result]]) -> Dict[str, List[System]]:
 
 def unfinished(results: Sequence[Tuple[Path, Result]], recipe: str) -> List[Result]:
     """The runs of a recipe that did not finish, in the order of architecture, variant and seed."""
-    found = [result for _, result in results if result["recipe"] == recipe and result.get("unfinished")]
-    return sorted(found, key=lambda result: (result["arch"], result["variant"], int(result["seed"])))
+    cut = [result for _, result in results if result["recipe"] == recipe and result.get("unfinished")]
+    return sorted(cut, key=lambda result: (result["arch"], result["variant"], int(result["seed"])))
 
 
 def _settings(result: Result) -> Tuple[str, int]:

@@ -19,8 +19,8 @@ from typing import Any, Dict, List, Sequence, Tuple
 from ..command import Failure, Parser, fill, run, split_at_dashes, whole_number
 from ..files import read_json, read_lines, sha256, to_text, write_text
 from ..lock import locked
+from ..settings import check_data
 from ..steps import Steps, fingerprint
-from ..training.settings import check_data
 from .detokenize import detokenize
 from .generate import generate
 from .generated import check_bleu, check_reference, read_generated

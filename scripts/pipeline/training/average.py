@@ -13,8 +13,8 @@ from typing import Any, Dict, List, Sequence
 from ..command import Failure, Parser, run, whole_number, words_of
 from ..files import replacing, sha256
 from ..lock import locked
+from ..settings import check_data
 from ..steps import Steps
-from .settings import check_data
 
 
 def main(argv: Sequence[str]) -> None:

@@ -22,6 +22,16 @@ def newest_updates(folder: Path) -> int:
     return next((updates for updates, _ in by_updates(folder)), 0)
 
 
+def reached(folder: Path) -> int:
+    """Updates of the last checkpoint, whatever its name; 0 if there is none.
+
+    Raises:
+        Failure: it cannot be loaded.
+    """
+    last = folder / LAST
+    return max(newest_updates(folder), updates_in(last) if last.is_file() else 0)
+
+
 def updates_in(path: Path) -> int:
     """The updates that a checkpoint says it was trained for.
 

@@ -74,9 +74,9 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
     waiting = False
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            found = PARAMETERS.search(line)
-            if found:
-                log.parameters, log.trained = (int(number.replace(",", "")) for number in found.groups())
+            sizes = PARAMETERS.search(line)
+            if sizes:
+                log.parameters, log.trained = (int(number.replace(",", "")) for number in sizes.groups())
                 log.processes += 1
                 started, waiting = 0, True
             elif LOADED.search(line):
@@ -98,9 +98,9 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
 
 def _statistics(line: str) -> Dict[str, Any]:
     """What kind of line it is and its numbers; empty for other lines, and for one cut off by a kill."""
-    found = STATISTICS.search(line)
+    match = STATISTICS.search(line)
     try:
-        return {"kind": found[1], "values": json.loads(found[2])} if found else {}
+        return {"kind": match[1], "values": json.loads(match[2])} if match else {}
     except ValueError:
         return {}
 

@@ -14,64 +14,22 @@ Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --
 
 import argparse
 import os
-import shlex
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..command import Failure, Parser, fill, run, say, script_name, split_at_dashes, whole_number
+from ..command import Failure, fill, run, say
 from ..failures import last_error_in
 from ..files import write_json, write_text
 from ..lock import locked
 from ..provenance import provenance
 from ..recipes import Recipe, load_recipe
+from ..settings import SETTINGS, check_flags, data_line, names_batch, train_line
 from ..steps import Steps
 from . import checkpoints, launch
-from .settings import SETTINGS, check_flags, data_line, names_batch, train_line
+from .options import KEPT, parse
 
 ROOT = Path(__file__).parents[3]
-KEPT = 10
-"""Checkpoints that are kept, if the recipe averages no more."""
-
-
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options of ``scripts/train.sh``, its command as ``template``, and as ``flags`` what stands behind ``--``."""
-    template, argv = split_at_dashes(argv)
-    options, flags = split_at_dashes(argv)
-    parser = Parser(__doc__)
-    number = whole_number(1)
-    parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
-    parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")
-    parser.add_argument("--out", type=Path, required=True, help="gets checkpoints/, train.log and run.json")
-    parser.add_argument("--recipe", help="hyper-parameters: a file of scripts/recipes without .toml")
-    parser.add_argument("--seed", type=whole_number(0), default=1, help="random seed (default: 1)")
-    parser.add_argument("--max-update", type=number, help="updates (default: the recipe's, else 100000)")
-    parser.add_argument(
-        "--save-every",
-        type=number,
-        help=f"updates between checkpoints; the last {KEPT} are kept (default: the recipe's, else 1500)",
-    )
-    parser.add_argument(
-        "--target-tokens",
-        type=number,
-        help="target tokens of an update, on all devices together: --max-tokens and --update-freq are chosen for it "
-        "(default: the recipe's, else none: --max-tokens is --device-tokens)",
-    )
-    parser.add_argument(
-        "--device-tokens",
-        type=number,
-        default=4096,
-        help="limit of --max-tokens, for the memory of a device (default: 4096; more is faster)",
-    )
-    parser.add_argument(
-        "--processes", type=number, help="on this machine (default: one for each GPU, else 1); CPUs work over gloo"
-    )
-    parser.add_argument(
-        "--print-settings", action="store_true", help="print what tells this run from others, and do nothing else"
-    )
-    args = parser.parse_args(options)
-    args.command = shlex.join([f"scripts/{script_name()}", *argv])
-    return argparse.Namespace(**vars(args), template=template, flags=flags)
 
 
 class Training:
@@ -95,7 +53,8 @@ class Training:
         self.save_every = args.save_every or recipe.save_every
         self.target_tokens = None if names_batch(args.flags) else args.target_tokens or recipe.target_tokens
         self.machines = launch.Machines.of(os.environ)
-        words = fill(args.template, arch=args.arch, seed=args.seed, **self._places())
+        self.languages = self._languages()
+        words = fill(args.template, **self._values())
         place = words.index("--arch")
         self.command, model = words[1:place], words[place:]
         batch = [] if self.target_tokens else ["--max-tokens", str(args.device_tokens)]
@@ -107,16 +66,29 @@ class Training:
         """What tells this run from others."""
         return "".join(f"{line}\n" for line in self.lines)
 
-    def _places(self) -> Dict[str, Any]:
+    def _languages(self) -> Tuple[str, str]:
+        """Source and target, by the name of the binarised training set."""
         index = next(iter(sorted((self.data / "bin").glob("train.*.idx"))), None)
         if index is None:
             raise Failure(f"{self.data} has no prepared data: run scripts/prepare.sh --out {self.data} first")
         source, target = index.name.split(".")[1].split("-", 1)
-        self.languages = source, target
-        keep = max(self.recipe.average, KEPT)
-        numbers = dict(max_update=self.max_update, save_every=self.save_every, keep=keep)
-        user_dir = ROOT / "fairseq_rope"
-        return dict(data=self.data, out=self.out, user_dir=user_dir, source=source, target=target, **numbers)
+        return source, target
+
+    def _values(self) -> Dict[str, Any]:
+        """Of the placeholders in the script."""
+        source, target = self.languages
+        return dict(
+            data=self.data,
+            out=self.out,
+            user_dir=ROOT / "fairseq_rope",
+            source=source,
+            target=target,
+            arch=self.args.arch,
+            seed=self.args.seed,
+            max_update=self.max_update,
+            save_every=self.save_every,
+            keep=max(self.recipe.average, KEPT),
+        )
 
     def run(self) -> None:
         """Trains, or goes on, until ``max_update`` is reached or the flags end it earlier.
@@ -129,8 +101,7 @@ class Training:
         steps.setting(f"max-update {self.max_update}")
         if steps.is_done("train", "checkpoints"):
             return say("train: done before with the same settings")
-        processes, bf16 = self._devices()
-        batch = [*(["--bf16"] if bf16 else []), *self._batch(processes)]
+        processes, batch = self._devices()
         command = [*launch.torchrun(self.machines, processes), *self.command, *self.flags, *batch]
         if self.machines.rank > 0:  # the first machine keeps the run
             return self._join(command)
@@ -141,8 +112,8 @@ class Training:
             write_text(self.out / SETTINGS, self.settings)
             steps.step("train", "checkpoints", lambda: self._train(command, batch, processes, lock))
 
-    def _devices(self) -> Tuple[int, bool]:
-        """Processes on this machine, and whether to train in bfloat16.
+    def _devices(self) -> Tuple[int, List[str]]:
+        """Processes on this machine, and flags for them, which are not part of the settings.
 
         Raises:
             Failure: the architecture is unknown, or there are fewer GPUs than processes.
@@ -161,18 +132,17 @@ class Training:
         processes = self.args.processes or max(gpus, 1)
         if 0 < gpus < processes:
             raise Failure(f"--processes is {processes}, but there are {gpus} GPUs")
-        if gpus > 1 and processes * self.machines.count == 1:
-            self.command += ["--distributed-world-size", "1"]
-        return processes, self.recipe.bf16 and gpus > 0 and torch.cuda.get_device_capability()[0] >= 8
+        devices, flags = self.machines.count * processes, []
+        if self.recipe.bf16 and gpus and torch.cuda.get_device_capability()[0] >= 8:
+            flags.append("--bf16")
+        if self.target_tokens:
+            from .batch_size import choose_flags
 
-    def _batch(self, processes: int) -> List[str]:
-        """Flags that are not part of the settings: a run may go on with other devices."""
-        if not self.target_tokens:
-            return []
-        from .batch_size import choose_flags  # imports fairseq
-
-        devices = self.machines.count * processes
-        return choose_flags(self.data / "bin", self.languages, self.target_tokens, devices, self.args.device_tokens)
+            limit = self.args.device_tokens
+            flags += choose_flags(self.data / "bin", self.languages, self.target_tokens, devices, limit)
+        if gpus > 1 and devices == 1:
+            flags += ["--distributed-world-size", "1"]
+        return processes, flags
 
     def _join(self, command: Sequence[str]) -> None:
         """Trains on a further machine, once the first one has begun."""
@@ -211,13 +181,13 @@ class Training:
         checkpoints.repair(self.folder)
         log = self.out / "train.log"
         # killed behind its last update: started again, fairseq would make one more
-        if checkpoints.newest_updates(self.folder) != self.max_update:
+        if checkpoints.reached(self.folder) < self.max_update:
             status = launch.train(command, log, lock, self.max_update, self._label())
             if status:
                 raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
-            reached = checkpoints.keep_last(self.folder)
-            if reached != self.max_update:
-                say(f"ended after {reached} of {self.max_update} updates, as its flags say")
+        reached = checkpoints.keep_last(self.folder)
+        if reached != self.max_update:
+            say(f"ended after {reached} of {self.max_update} updates, as its flags say")
 
     def _record(self, batch: Sequence[str], processes: int) -> None:
         args = self.args
@@ -237,7 +207,7 @@ class Training:
 
 
 def main(argv: Sequence[str]) -> None:
-    args = parse(argv)
+    args = parse(argv, __doc__)
     training = Training(args)
     if args.print_settings:
         print(training.settings, end="")

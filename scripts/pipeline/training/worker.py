@@ -6,20 +6,19 @@ that a worker gives up at once where there is none: an error that comes back is 
 
 import os
 import sys
-import threading
-import time
 from pathlib import Path
 
+from ..processes import end_with_parent
 from .checkpoints import newest_updates
 
 STARTED_FROM = ".started_from"
-"""Beside the checkpoints: the updates of the newest one when training began."""
+"""In the run: the updates of its newest checkpoint when training began."""
 
 GOING_ON = "fairseq-train ended before its time"
 
 
 def main() -> None:
-    _end_with_the_launcher()
+    end_with_parent()
     folder = Path(sys.argv[sys.argv.index("--save-dir") + 1])
     if int(os.environ.get("RANK", 0)) == 0:
         _check_progress(folder, restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)))
@@ -31,26 +30,14 @@ def main() -> None:
 
 def _check_progress(folder: Path, restarts: int) -> None:
     """Ends the process if it is a restart without a new checkpoint since the start before."""
-    folder.mkdir(parents=True, exist_ok=True)
-    note, updates = folder / STARTED_FROM, newest_updates(folder)
+    note, updates = folder.parent / STARTED_FROM, newest_updates(folder)
+    note.parent.mkdir(parents=True, exist_ok=True)
     if restarts:
         if updates <= int(note.read_text()):
             print("crashed again without a new checkpoint: it is not started once more", file=sys.stderr)
             sys.exit(1)
         print(f"{GOING_ON}: going on from update {updates}", file=sys.stderr, flush=True)
     note.write_text(str(updates))
-
-
-def _end_with_the_launcher() -> None:
-    """Ends this process when torchrun is gone: a kill -9 of torchrun reaches no child."""
-    launcher = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == launcher:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from fairseq_rope.translation import RoFormerModel
 
 from ..files import read_json
 
-ENGINES = ("fairseq", "ctranslate2")
 MAX_LENGTH = 200  # tokens of a translation before </s>: fairseq's default
 
 
@@ -40,8 +39,10 @@ class FairseqEngine:
         """tokens of the longest source that the model accepts, ``</s>`` counted"""
 
     def search(self, sources: Sequence[str]) -> List[str]:
-        found = self.hub.generate([self.hub.binarize(source) for source in sources], beam=self.beam, lenpen=self.lenpen)
-        return [self.hub.string(hypotheses[0]["tokens"]) for hypotheses in found]
+        results = self.hub.generate(
+            [self.hub.binarize(source) for source in sources], beam=self.beam, lenpen=self.lenpen
+        )
+        return [self.hub.string(hypotheses[0]["tokens"]) for hypotheses in results]
 
 
 class CTranslate2Engine:
@@ -68,9 +69,9 @@ class CTranslate2Engine:
         self.options = {**search_options(beam, lenpen, length), "max_batch_size": max_tokens, "batch_type": "tokens"}
 
     def search(self, sources: Sequence[str]) -> List[str]:
-        found = self.translator.translate_batch([source.split() for source in sources], **self.options)
+        results = self.translator.translate_batch([source.split() for source in sources], **self.options)
         # without the last token: </s>, or where the limit cut the sentence, what fairseq replaces by it
-        hypotheses = [result.hypotheses[0][:-1] for result in found]
+        hypotheses = [result.hypotheses[0][:-1] for result in results]
         return [" ".join(token for token in hypothesis if token != "<s>") for hypothesis in hypotheses]
 
 

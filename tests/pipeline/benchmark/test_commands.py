@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import subprocess
 import tempfile
 
 import pytest
@@ -15,12 +14,12 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_rope import RoFormerModel
 from fairseq_rope.attention import PositionalMultiheadAttention
-from pipeline.benchmark import machine, rope
+from pipeline.benchmark import BenchmarkError, machine, rope
 from pipeline.benchmark.__main__ import build_parser, main
 from pipeline.benchmark.decode import OWN_CONVERTER
 from pipeline.benchmark.train import CRITERION, OPTIMIZER, Candidate, build_trainer
 
-from ...commands import ENVIRONMENT, ROOT, one_line, run
+from ...commands import one_line, run
 
 SIDES = ("encoder", "decoder")
 SIZES = {"layers": 1, "embed-dim": 32, "ffn-embed-dim": 64, "attention-heads": 4}
@@ -225,28 +224,28 @@ def test_prepare_compares_with_the_libraries_and_makes_the_same_files(tmp_path, 
     ],
 )
 def test_what_cannot_be_measured_is_said_in_one_line(words, message):
-    with pytest.raises(SystemExit, match="error: ") as failed:
+    with pytest.raises(BenchmarkError) as failed:
         main(words)
     assert message in str(failed.value) and "\n" not in str(failed.value)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(SystemExit, match="error: --device cuda: PyTorch sees no GPU here"):
+    with pytest.raises(BenchmarkError, match="--device cuda: PyTorch sees no GPU here"):
         main([*TRAIN[:-1], "cuda"])
 
 
 def test_the_script_explains_itself_and_refuses_in_one_line():
     script = "scripts/benchmark.sh"
-    assert "train       a training step by fairseq's own Trainer" in run(script, "--help").stdout
+    assert "{train,decode,rope,attention,prepare}" in run(script, "--help").stdout
     assert "--encodings" in run(script, "attention", "--help").stdout
     for words, message in (
-        ([], "train, decode, rope, attention or prepare is needed"),
-        (["speed"], "nothing to measure 'speed'"),
+        ([], "are required: {train,decode,rope,attention,prepare}"),
+        (["speed"], "invalid choice: 'speed'"),
         (["rope", "--nonsense"], "--nonsense"),
         (["train", "--precision", "fp8"], "invalid choice: 'fp8'"),
     ):
-        failed = subprocess.run([script, *words], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+        failed = run(script, *words, fails=True)
         assert failed.returncode == 2
         one_line(failed, message)
 

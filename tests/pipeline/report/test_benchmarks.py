@@ -1,15 +1,16 @@
 """The report's section about speed: a row for each measured candidate of any machine, and what it belongs to."""
 
 import json
-from pathlib import Path
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.report.benchmarks import RELATIVE, throughput
 from pipeline.report.document import Code, Heading, Paragraph, Table, to_markdown
-from pipeline.results.file import ResultError
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+from ...commands import ROOT
+
+RESULTS = ROOT / "results"
 CPU = {"cpu": "a", "cores": 2}
 
 
@@ -106,7 +107,7 @@ def test_files_of_another_form_are_named_and_passed_over(tmp_path, rows):
 
 def test_a_damaged_file_is_refused_in_one_line(tmp_path):
     (tmp_path / "benchmark-train.json").write_text("{")
-    with pytest.raises(ResultError, match=r"benchmark-train\.json is not JSON, or damaged"):
+    with pytest.raises(Failure, match=r"benchmark-train\.json is not JSON, or damaged"):
         throughput([tmp_path])
 
 

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.report.benchmarks import throughput
 from pipeline.report.build import NO_PICTURES, document, sections, write
 from pipeline.report.comparison import Difference, choose_baseline, differences
@@ -301,7 +302,7 @@ def test_other_json_in_a_folder_is_passed_over(tmp_path):
 
 def test_results_that_cannot_be_used_are_refused(tmp_path):
     (tmp_path / "a.json").write_text("{")
-    with pytest.raises(ResultError, match=r"a\.json is not JSON, or damaged"):
+    with pytest.raises(Failure, match=r"a\.json is not JSON, or damaged"):
         read_results([tmp_path])
     (tmp_path / "a.json").write_text(json.dumps({"format": load(SOME[0])["format"]}))
     with pytest.raises(ResultError, match=r"a\.json lacks 'recipe'"):
@@ -311,7 +312,7 @@ def test_results_that_cannot_be_used_are_refused(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(incomplete))
     with pytest.raises(ResultError, match=r"a\.json lacks 'run: flags'"):
         read_results([tmp_path])
-    with pytest.raises(ResultError, match="cannot be read"):
+    with pytest.raises(Failure, match="cannot be read"):
         read_results([tmp_path / "nothing.json"])
     with pytest.raises(ResultError, match=r"no result of recipe 'x' in .*; recipes there: demo"):
         markdown(SOME, recipe="x")

@@ -18,8 +18,8 @@ from pipeline.command import Failure
 from pipeline.lock import locked
 from pipeline.scoring import score as command
 from pipeline.scoring.statistics import COLUMNS, bleu, rows
+from pipeline.settings import check_data
 from pipeline.steps import stamp_path
-from pipeline.training.settings import check_data
 
 from ...commands import ENVIRONMENT, ROOT
 from .fake import FakeRun, printed

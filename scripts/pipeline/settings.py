@@ -6,8 +6,8 @@ The text never changes for the same run: by it a result from anywhere counts as 
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..command import Failure
-from ..steps import fingerprint
+from .command import Failure
+from .steps import fingerprint
 
 SETTINGS = "settings"
 RESERVED = (

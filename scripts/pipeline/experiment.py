@@ -1,0 +1,114 @@
+"""One system with one seed: trained, averaged, scored on every test set, and collected in one result file."""
+
+import contextlib
+import logging
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+from .command import Failure, say
+from .failures import last_error_in
+from .processes import SCRIPTS, run_script
+from .recipes import Recipe
+from .results import finished
+from .results.collect import collect
+from .results.file import Result, read_results, write_result
+from .systems import System
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A run of a recipe."""
+
+    recipe: Recipe
+    system: System
+    seed: int
+    data: Path
+    """Output of prepare.sh."""
+    folder: Path
+    """Of the run."""
+    file: Path
+    """The result file."""
+    subsets: Dict[str, str]
+    """fairseq's name of a test set to the name by which people know it."""
+    options: Sequence[Any] = ()
+    """Further options of train.sh."""
+    flags: Sequence[str] = ()
+    """Further flags of fairseq-train."""
+    max_update: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.system.title}, seed {self.seed}"
+
+    def result(self) -> Result:
+        """The content of the result file.
+
+        Raises:
+            Failure: it is missing or damaged.
+        """
+        ((_, result),) = read_results([self.file])
+        return result
+
+    def is_finished(self) -> bool:
+        """Whether the result file is that of this run, from here or from another machine."""
+        if not self.file.is_file():
+            return False
+        return finished.is_finished(self.result(), self._settings(), self.max_update, list(self.subsets.values()))
+
+    def run(self) -> None:
+        """Does what was not done before.
+
+        Raises:
+            Failure: a step fails.
+        """
+        run_script("train.sh", *self._training())
+        run_script("average.sh", "--run", self.folder, "--data", self.data, "--last", self.recipe.average)
+        name = f"{self.system.title} seed {self.seed}"
+        for subset in self.subsets:
+            options = ["--run", self.folder, "--data", self.data, "--subset", subset, "--name", name]
+            run_script("score.sh", *options, quiet=True)
+        self._collect()
+
+    def collect_unfinished(self, error: str) -> None:
+        """Writes what there is of a run that failed or was cut, and why; a file with scores stays.
+
+        Args:
+            error: the reason, if the log of the training gives none.
+        """
+        log = self.folder / "train.log"
+        reason = "" if (self.folder / "checkpoint.pt").is_file() or not log.is_file() else last_error_in(log)
+        with contextlib.suppress(Failure, OSError):
+            write_result(self._collected(unfinished=reason or error), self.file)
+
+    def _training(self) -> List[Any]:
+        """The options of train.sh."""
+        places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
+        what = ["--recipe", self.recipe.name, "--seed", self.seed, *self.options]
+        return [*places, *what, "--", *self.flags, *self.system.flags]
+
+    def _settings(self) -> str:
+        """What tells the run from others, as train.sh says it."""
+        command = [SCRIPTS / "train.sh", "--print-settings", *self._training()]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode:
+            raise Failure(done.stderr.strip().splitlines()[-1].split("error: ", 1)[-1])
+        return done.stdout
+
+    def _collected(self, unfinished: str = "") -> Result:
+        return collect(self.folder, self.data, self.recipe.name, self.subsets, self.system.variant, unfinished)
+
+    def _collect(self) -> None:
+        """Writes the result file; that of a finished run with other settings is set aside."""
+        from .results.positions import write_positions
+
+        logging.disable(logging.INFO)  # what fairseq says
+        write_positions(self.folder)
+        result = self._collected()
+        if self.file.is_file() and finished.is_finished_otherwise(self.result(), self._settings(), self.max_update):
+            old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
+            say(f"{self.file} is of a run with other settings: it moves to {old}")
+            self.file.rename(old)
+        write_result(result, self.file)

@@ -1,0 +1,42 @@
+"""Child processes that do not outlive what started them, and that hear the signals it hears."""
+
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any, Optional
+
+from .command import Failure, Signalled
+
+SCRIPTS = Path(__file__).parents[1]
+
+
+def end_with_parent() -> None:
+    """Ends this process when its parent is gone: a kill -9 of the parent reaches no child."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def run_script(name: str, *options: Any, quiet: bool = False) -> None:
+    """Runs a script of the project to its end; a signal that ends this process ends it, too.
+
+    Raises:
+        Failure: the script fails; its own message was shown.
+        Signalled: this process was sent a signal.
+    """
+    output: Optional[int] = subprocess.DEVNULL if quiet else None
+    with subprocess.Popen([str(word) for word in (SCRIPTS / name, *options)], stdout=output) as process:
+        try:
+            process.wait()
+        except Signalled as ended:
+            process.send_signal(ended.number)
+            raise
+    if process.returncode:
+        raise Failure(f"{name} failed (status {process.returncode})")

@@ -1,0 +1,51 @@
+"""The options of scripts/train.sh."""
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Optional, Sequence
+
+from ..command import Parser, script_name, split_at_dashes, whole_number
+
+KEPT = 10
+"""Checkpoints that are kept, if the recipe averages no more."""
+
+
+def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
+    """The options of ``scripts/train.sh``, its command as ``template``, and as ``flags`` what stands behind ``--``."""
+    template, argv = split_at_dashes(argv)
+    options, flags = split_at_dashes(argv)
+    parser = Parser(doc)
+    number = whole_number(1)
+    parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
+    parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")
+    parser.add_argument("--out", type=Path, required=True, help="gets checkpoints/, train.log and run.json")
+    parser.add_argument("--recipe", help="hyper-parameters: a file of scripts/recipes without .toml")
+    parser.add_argument("--seed", type=whole_number(0), default=1, help="random seed (default: 1)")
+    parser.add_argument("--max-update", type=number, help="updates (default: the recipe's, else 100000)")
+    parser.add_argument(
+        "--save-every",
+        type=number,
+        help=f"updates between checkpoints; the last {KEPT} are kept (default: the recipe's, else 1500)",
+    )
+    parser.add_argument(
+        "--target-tokens",
+        type=number,
+        help="target tokens of an update, on all devices together: --max-tokens and --update-freq are chosen for it "
+        "(default: the recipe's, else none: --max-tokens is --device-tokens)",
+    )
+    parser.add_argument(
+        "--device-tokens",
+        type=number,
+        default=4096,
+        help="limit of --max-tokens, for the memory of a device (default: 4096; more is faster)",
+    )
+    parser.add_argument(
+        "--processes", type=number, help="on this machine (default: one for each GPU, else 1); CPUs work over gloo"
+    )
+    parser.add_argument(
+        "--print-settings", action="store_true", help="print what tells this run from others, and do nothing else"
+    )
+    args = parser.parse_args(options)
+    args.command = shlex.join([f"scripts/{script_name()}", *argv])
+    return argparse.Namespace(**vars(args), template=template, flags=flags)

@@ -1,0 +1,202 @@
+"""The runs of a recipe: killed and continued, failed, finished elsewhere, never twice."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.systems import System, read_systems
+
+from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, run
+
+pytestmark = pytest.mark.slow
+
+UPDATES = ["--max-update", 60, "--save-every", 10]
+SYSTEMS = ["--archs", "transformer_none_tiny", "--variant", "half roformer_tiny --rope-layout half"]
+FLAGS = ["--", *SMALL, "--max-tokens", "300", "--disable-validation"]
+NAMES = ["transformer_none_tiny", "roformer_tiny-half"]
+TESTS = ["test_2016_flickr", "test_2016_flickr_x2", "test_2016_flickr_x4", "val"]
+
+
+@pytest.fixture(scope="module")
+def raw(corpus, tmp_path_factory):
+    """The small corpus under Multi30k's names."""
+    folder = tmp_path_factory.mktemp("raw")
+    for ours, theirs in (("train", "train"), ("valid", "val"), ("test", TESTS[0])):
+        for lang in ("en", "de"):
+            shutil.copy(corpus / f"{ours}.{lang}", folder / f"{theirs}.{lang}")
+    return folder
+
+
+def command(raw, out, *options):
+    return ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", out, *UPDATES, *SYSTEMS, *options, *FLAGS]
+
+
+def results(folder):
+    return {path.stem[9:]: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+def processes(text):
+    """Command lines of running processes that name `text`."""
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    return [line for line in listed.splitlines() if str(text) in line]
+
+
+def hear_signals():
+    """Whoever started pytest may ignore them, as under nohup."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="module")
+def killed(raw, tmp_path_factory):
+    """A recipe whose first run was ended by SIGTERM, what that left, and the same command once more."""
+    out = tmp_path_factory.mktemp("runs") / "out"
+    words = [str(word) for word in command(raw, out)]
+    running = subprocess.Popen(
+        words,
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_signals,
+    )
+    while running.poll() is None and not list(out.glob("*/seed1/checkpoints/*_20.pt")):
+        time.sleep(0.02)
+    os.kill(running.pid, signal.SIGTERM)
+    _, said = running.communicate(timeout=120)
+    left = {"exit": running.returncode, "said": said, "running": processes(out), "results": results(out / "results")}
+    left["report"] = (out / "report/report.md").read_text(encoding="utf-8")
+    return out, left, run(*words)
+
+
+def test_a_signal_leaves_no_process_and_says_what_was_cut(killed):
+    _, left, _ = killed
+    assert left["exit"] == -signal.SIGTERM and left["running"] == []
+    assert "ended by a signal (TERM): call again to go on" in left["said"]
+    assert list(left["results"]) == [f"{NAMES[0]}-seed1"]
+    (result,) = left["results"].values()
+    assert result["unfinished"] == "ended by a signal (TERM)" and result["tests"] == {}
+    assert "Runs that did not finish" in left["report"]
+
+
+def test_it_goes_on_from_the_last_checkpoint(killed):
+    out, _, again = killed
+    collected = results(out / "results")
+    assert sorted(collected) == sorted(f"{name}-seed1" for name in NAMES)
+    for result in collected.values():
+        assert "unfinished" not in result and result["training"]["updates"] == 60
+        assert list(result["tests"]) == TESTS and result["tests"]["val"]["subset"] == "valid"
+        assert [result["tests"][name]["sentences"] for name in TESTS] == [21, 10, 5, 21]
+    assert "Loaded checkpoint" in (out / NAMES[0] / "seed1/train.log").read_text(encoding="utf-8")
+    assert "did not finish" not in (out / "report/report.md").read_text(encoding="utf-8")
+    assert again.stderr.count(": finished, sacreBLEU test_2016_flickr ") == 2
+
+
+def test_a_variant_has_its_flags_and_its_name(killed):
+    out, _, again = killed
+    plain, half = (results(out / "results")[f"{name}-seed1"] for name in NAMES)
+    flags = plain["run"]["flags"].replace(NAMES[0], "roformer_tiny")
+    assert half["variant"] == "half" and half["run"]["flags"] == flags + " --rope-layout half"
+    assert "roformer_tiny (half) seed 1 test_2016_flickr_x4" in again.stdout
+
+
+def test_what_is_finished_is_not_run_again_on_another_machine(killed, raw, tmp_path):
+    out, _, again = killed
+    shutil.copytree(out / "results", tmp_path / "results")
+    elsewhere = command(raw, tmp_path / "out", "--results", tmp_path / "results", "--report", tmp_path / "report")
+    done = run(*elsewhere)
+    assert done.stderr.count("finished before") == 2 and not (tmp_path / "out" / NAMES[0]).exists()
+    tables = [text.split("\nRecipe ")[1].split("Report: ")[0] for text in (done.stdout, again.stdout)]
+    assert tables[0] == tables[1] and (tmp_path / "report/report.html").is_file()
+
+
+def test_a_result_of_other_settings_is_set_aside_by_a_finished_run_only(killed, raw, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(killed[0], out)
+    file = out / f"results/multi30k-{NAMES[0]}-seed1.json"
+    before = file.read_bytes()
+    words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", out, "--archs", NAMES[0], "--save-every", 10]
+    run(*words, "--max-update", 80, *FLAGS, "--rope-base", 500, fails=True)  # neither side uses it
+    assert file.read_bytes() == before
+    said = run(*words, "--max-update", 70, *FLAGS).stderr
+    assert f"{NAMES[0]}-seed1.json is of a run with other settings: it moves to" in said
+    (old,) = (out / "results").glob("*.old-*")
+    assert old.read_bytes() == before and results(out / "results")[f"{NAMES[0]}-seed1"]["training"]["updates"] == 70
+
+
+def test_a_recipe_of_which_all_fails_has_a_report_that_says_so(killed, raw, tmp_path):
+    archs = [f"transformer_{name}_tiny" for name in ("alibi", "learned")]
+    options = ["--results", tmp_path / "results", "--report", tmp_path / "report", "--archs", "\n".join(archs)]
+    words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", killed[0], *UPDATES, *options, *FLAGS]
+    failed = run(*words, "--rope-base", 500, fails=True)
+    names = "; ".join(f"{arch}, seed 1" for arch in archs)
+    assert failed.stderr.splitlines()[-1].endswith(f"error: no run succeeded: {names}")
+    report = (tmp_path / "report/report.md").read_text(encoding="utf-8").split("### Runs that did not finish")[1]
+    assert report.count("--rope-base belongs to the encoding rope") == 2
+
+
+def test_a_recipe_that_shares_data_takes_them_from_the_same_folder(tmp_path):
+    failed = run("scripts/reproduce.sh", "multi30k_cpu", "--out", tmp_path / "out", fails=True)
+    one_line(failed, "data/multi30k not found: give the folder with the raw text of multi30k as --data FOLDER")
+
+
+def test_systems_are_architectures_and_variants():
+    assert read_systems(["roformer_t*"], ["half roformer_base --rope-layout half"], None) == [
+        System("roformer_tiny"),
+        System("roformer_base", "half", ("--rope-layout", "half")),
+    ]
+    assert System("a", "b").name == "a-b" and System("a", "b").title == "a (b)" and System("a").name == "a"
+
+
+@pytest.mark.parametrize(
+    "variants,message",
+    [
+        (["half"], '--variant is "NAME ARCH FLAGS"'),
+        (["half roformer_tiny rope-layout"], '--variant is "NAME ARCH FLAGS"'),
+        (["half rofromer_tiny --rope-layout half"], "unknown architecture 'rofromer_tiny'"),
+        (["half roformer_* --rope-layout half"], '--variant is "NAME ARCH FLAGS"'),
+        (["other roformer_tiny --lr 1 --seed=2"], "--seed=2 does not go among the flags of fairseq-train"),
+        (["x roformer_tiny --adam-betas '(0.9, 0.9)'"], "knows no quotes: write --flag=value"),
+        (["x roformer_tiny --rope-base 500", "x roformer_tiny --rope-layout half"], "names 'x roformer_tiny' twice"),
+    ],
+)
+def test_wrong_variants_are_named(variants, message):
+    with pytest.raises(Failure) as refused:
+        read_systems(["roformer_tiny"], variants, None)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        (["--seeds", "1 2 1"], "--seeds names '1' twice"),
+        (["--seeds", "1\n2\n1"], "--seeds names '1' twice"),  # a newline drops nothing
+        (["--seeds", "one"], "--seeds: must be a whole number"),
+        (["--archs", "roformer_tiny\nrofromer_tiny"], "unknown architecture 'rofromer_tiny'"),
+        (["--baseline", "*_tiny"], "--baseline must be one architecture, not '*_tiny'"),
+    ],
+)
+def test_wrong_options_are_named_in_one_line(tmp_path, options, message):
+    out = tmp_path / "out"
+    one_line(run("scripts/reproduce.sh", "demo", "--out", out, *options, fails=True), message)
+    assert not out.exists()
+
+
+def test_two_calls_at_once_share_a_folder(corpus, tmp_path):
+    words = ["scripts/reproduce.sh", "demo", "--data", str(corpus), "--out", str(tmp_path / "out")]
+    few = ["--max-update", "10", "--save-every", "2", *FLAGS]
+    both = [
+        subprocess.Popen([*words, "--archs", arch, *few], cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE)
+        for arch in ("transformer_none_tiny", "roformer_tiny")
+    ]
+    said = [call.communicate(timeout=600)[1].decode() for call in both]
+    assert [call.returncode for call in both] == [0, 0], said
+    assert len(results(tmp_path / "out/results")) == 2
+    assert sum("[prepare] binarize: done before with the same settings" in text for text in said) == 1, said

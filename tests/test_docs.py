@@ -1,0 +1,67 @@
+"""The manual: README.md stays short, and what README.md, CONTRIBUTING.md and docs/ name exists."""
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairseq_rope.__main__ import _parser
+from fairseq_rope.positions import POSITIONS
+
+ROOT = Path(__file__).parent.parent
+MANUAL = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *MANUAL]
+
+CODE = re.compile(r"^```.*?^```|`[^`]+`", re.DOTALL | re.MULTILINE)
+SCRIPT = re.compile(r"(?<![\w./-])scripts/[\w./-]+\.(?:sh|py)")
+SUBCOMMANDS = re.compile(r"fairseq-rope +([a-z]+(?:\|[a-z]+)*)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def code(page):
+    """What stands between backticks, inline and in blocks."""
+    return "\n".join(CODE.findall(page.read_text(encoding="utf-8")))
+
+
+def test_the_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text) <= 9000 and len(text.splitlines()) <= 150
+
+
+def test_the_readme_names_every_encoding():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in POSITIONS if f"\n| `{name}` |" not in text] == []
+
+
+@every_page
+def test_scripts_that_a_page_names_exist(page):
+    assert [name for name in SCRIPT.findall(code(page)) if not (ROOT / name).is_file()] == []
+
+
+@every_page
+def test_subcommands_that_a_page_names_exist(page):
+    (commands,) = (a.choices for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    named = {name for names in SUBCOMMANDS.findall(code(page)) for name in names.split("|")}
+    assert named <= commands.keys()
+
+
+@every_page
+def test_links_lead_to_files(page):
+    links = LINK.findall(CODE.sub("", page.read_text(encoding="utf-8")))
+    assert [link for link in links if not (page.parent / link).is_file()] == []
+
+
+def test_every_page_is_in_the_navigation():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert sorted(name for entry in nav for name in entry.values()) == [page.name for page in MANUAL]
+
+
+def test_commands_are_found():
+    """Of the patterns above: they find something, in the forms that the pages use."""
+    assert "scripts/demo.sh" in SCRIPT.findall(code(ROOT / "README.md"))
+    assert "info" in SUBCOMMANDS.findall(code(ROOT / "README.md"))
+    assert SUBCOMMANDS.findall("`fairseq-rope average|plot`") == ["average|plot"]
