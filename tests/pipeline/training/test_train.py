@@ -4,9 +4,9 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.files import write_json
+from pipeline.settings import SETTINGS
 from pipeline.steps import fingerprint, stamp_path
 from pipeline.training import launch, train
-from pipeline.training.settings import SETTINGS
 
 from .test_checkpoints import checkpoint
 
@@ -96,6 +96,15 @@ def test_a_run_killed_behind_its_last_update_makes_none_more(data, trainings):
     stamp_path(data.parent / "run", "train").unlink()  # which the kill kept it from writing
     training(data).run()
     assert trainings == [0]
+
+
+def test_a_run_killed_before_its_last_checkpoint_had_its_name_gets_that_and_no_more(data, trainings):
+    run = training(data)
+    checkpoint(run.folder, "checkpoint_1_6.pt", 6)
+    checkpoint(run.folder, "checkpoint_last.pt", 8)
+    (run.out / SETTINGS).write_text(run.settings)
+    training(data).run()
+    assert trainings == [] and (run.folder / "checkpoint_0_8.pt").is_file()
 
 
 def test_a_killed_run_goes_on(data, trainings):
