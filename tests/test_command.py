@@ -124,9 +124,10 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path, capsys):
     assert sorted(tmp_path.iterdir()) == [source, folder] and not list(folder.iterdir())
 
 
-def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, capsys):
-    model = build_with("rope")
-    cfg = argparse.Namespace(arch="roformer_tiny", encoder_position="rope", decoder_position="rope")
+@pytest.mark.parametrize("dim", [0, 4])  # the whole head of 8 channels, or a part
+def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, capsys, dim):
+    model = build_with("rope", rope_dim=dim)
+    cfg = argparse.Namespace(arch="roformer_tiny", encoder_position="rope", decoder_position="rope", rope_dim=dim)
     vars(cfg).update(encoder_attention_heads=4, decoder_attention_heads=4, encoder_embed_dim=32, decoder_embed_dim=32)
     state = {"cfg": {"model": cfg}, "model": model.state_dict(), "last_optimizer_state": {}}
     save_checkpoint(state, tmp_path / "a.pt")
@@ -136,7 +137,7 @@ def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, ca
     converted = load_checkpoint(tmp_path / "b.pt")
     expected = model.state_dict()
     for side in ("encoder", "decoder"):
-        expected = convert_layout(expected, 4, 8, "half", side)
+        expected = convert_layout(expected, 4, dim or 8, "half", side)
     assert all(torch.equal(value, expected[name]) for name, value in converted["model"].items())
     assert converted["cfg"]["model"].rope_layout == "half"
     assert main(["convert", out, "--to", "interleaved", "--out", source]) == 0

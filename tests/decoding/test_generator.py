@@ -233,6 +233,16 @@ def test_beams_larger_than_the_vocabulary_equal_fairseqs(types, beam, options):
     assert_same(actual, expected)
 
 
+@pytest.mark.parametrize("types,seed", [(5, 37), (6, 37), (9, 36)])
+def test_a_hypothesis_that_fills_a_place_ends_only_once(types, seed):
+    """With as many beams as words that may follow, one that has ended takes the last place and would end again."""
+    words = tiny_vocabulary(types)
+    model = lively("transformer_learned_tiny", words=words, seed=seed)
+    source = batch((4, 2, 5), types=types, seed=seed)
+    actual, expected = both(model, source, words, beam_size=types - 1, max_len_b=6, min_len=0)
+    assert_same(actual, expected)
+
+
 @pytest.mark.parametrize("bos", [0, 7])
 def test_another_first_token_equals_fairseqs(bos):
     model = lively()

@@ -49,6 +49,16 @@ def test_norms_are_kept(layout):
     assert not torch.allclose(actual[..., 1:, :], x[..., 1:, :])
 
 
+@pytest.mark.parametrize("options", [{}, dict(layout="half"), dict(dim=4), dict(scaling="linear", scaling_factor=3.0)])
+def test_the_gradient_is_rotated_back(options):
+    """That of ``(R x) . y`` with respect to ``x`` is ``R^T y``, and R is orthogonal."""
+    encoding, positions = rope(**options), torch.tensor([0, 1, 7, 100, 1000])
+    x, y = torch.randn(2, 3, 5, D, requires_grad=True), torch.randn(2, 3, 5, D)
+    (gradient,) = torch.autograd.grad(rotated(encoding, x, positions), x, y)
+    torch.testing.assert_close(rotated(encoding, gradient, positions), y, **FP32)
+    assert not torch.allclose(gradient[..., 1:, :], y[..., 1:, :])
+
+
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_products_depend_on_the_distance_only(layout):
     q, k = torch.randn(D), torch.randn(D)

@@ -74,6 +74,16 @@ def test_loss_and_gradients_equal_fairseqs_function(tokens, types, epsilon, igno
     assert_same(results(linear_label_smoothed_nll_loss, *inputs), results(stock_loss, *inputs), **FP64)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_padding_that_stays_in_the_batch_has_no_loss_and_no_gradient(epsilon, dtype):
+    """As on a GPU; on a CPU it is taken out of the batch before."""
+    inputs = (*tensors(13, 37, dtype=dtype), epsilon, PAD)
+    tolerance = FP64 if dtype == torch.float64 else dict(rtol=2e-2, atol=2e-2)
+    assert_same(results(criterion._LinearLoss.apply, *inputs), results(stock_loss, *inputs), **tolerance)
+    assert not results(criterion._LinearLoss.apply, *inputs)[2][inputs[2].eq(PAD)].any()
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("rows", [1, 2, 4, 5, 11, 12, 13, 100])
 def test_chunks_change_nothing(rows, device, monkeypatch):

@@ -1,4 +1,4 @@
-"""Joint BPE on several processors: the codes of subword-nmt's own command."""
+"""Joint BPE on several processors: codes and vocabularies of subword-nmt's own command."""
 
 import subprocess
 import sys
@@ -15,17 +15,23 @@ DATA = ROOT / "data/demo"
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_the_codes_are_those_of_the_librarys_own_command_byte_by_byte(tmp_path, workers):
+def test_the_codes_and_vocabularies_are_those_of_the_librarys_own_command_byte_by_byte(tmp_path, workers):
     paths = []
     for lang in ("en", "de"):
         lines = (DATA / f"train.{lang}").read_text(encoding="utf-8").splitlines(keepends=True)[:600]
         paths.append(tmp_path / f"train.{lang}")
         paths[-1].write_text("".join(["\n", "  \u00e4 \u00e4\u00f6 x\u00a0y \n", *lines]), encoding="utf-8")
     command = [Path(sys.executable).parent / "subword-nmt", "learn-joint-bpe-and-vocab", "--symbols", "90"]
-    options = ["--input", *paths, "--output", tmp_path / "plain", "--write-vocabulary", "/dev/null", "/dev/null"]
+    plain, made = ([tmp_path / f"{name}.{lang}" for lang in ("en", "de")] for name in ("plain", "made"))
+    options = ["--input", *paths, "--output", tmp_path / "plain", "--write-vocabulary", *plain]
     subprocess.run([str(c) for c in [*command, *options]], check=True, capture_output=True)
-    sizes = learn(paths, 90, tmp_path / "codes", workers)
+    sizes = learn(paths, 90, tmp_path / "codes", workers, made)
     assert (tmp_path / "codes").read_bytes() == (tmp_path / "plain").read_bytes()
+    for path, expected in zip(made, plain):
+        counts, known = (sorted(file.read_text(encoding="utf-8").splitlines()) for file in (path, expected))
+        assert counts == known  # words of the same count stand in any order
+        numbers = [int(line.split()[1]) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert numbers == sorted(numbers, reverse=True) and max(numbers) > 1
     words = paths[0].read_text(encoding="utf-8").replace("\n", " ").split(" ")
     assert sizes["words"]["train.en"]["tokens"] == sum(1 for word in words if word)
     assert sizes["merges"] == 90

@@ -162,6 +162,7 @@ def test_fairseqs_own_figure_at_its_ends(hypotheses, references):
 
 def test_compounds_are_split_as_in_the_published_scripts():
     assert split_compounds(["a-b - c-d-e -f"]) == ["a ##AT##-##AT## b - c ##AT##-##AT## d-e -f"]
+    assert split_compounds(["5%-Klausel (a)-b"]) == ["5% ##AT##-##AT## Klausel (a) ##AT##-##AT## b"]
     assert split_compounds(moses_tokenize(REFERENCES, "de")) == split(REFERENCES)
 
 

@@ -1,0 +1,63 @@
+"""The checkpoints of a run: which is the newest, which is kept, what a kill has damaged."""
+
+import argparse
+
+import pytest
+import torch
+
+from pipeline.command import Failure
+from pipeline.training.checkpoints import by_updates, keep_last, newest_updates, repair
+
+
+def checkpoint(folder, name, updates):
+    state = {"args": argparse.Namespace(arch="x"), "model": {}, "optimizer_history": [{"num_updates": updates}]}
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(state, folder / name)
+    return folder / name
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_newest_is_that_of_most_updates_not_the_last_name(tmp_path):
+    for name in ("checkpoint_1_900.pt", "checkpoint_2_1000.pt", "checkpoint_9_20.pt", "checkpoint3.pt"):
+        (tmp_path / name).touch()
+    assert [updates for updates, _ in by_updates(tmp_path)] == [1000, 900, 20] and newest_updates(tmp_path) == 1000
+    assert newest_updates(tmp_path / "nowhere") == 0
+
+
+def test_the_last_checkpoint_of_an_epoch_is_among_those_by_updates(tmp_path):
+    checkpoint(tmp_path, "checkpoint_1_4.pt", 4)
+    last = checkpoint(tmp_path, "checkpoint_last.pt", 5)
+    assert keep_last(tmp_path) == 5
+    assert (tmp_path / "checkpoint_0_5.pt").read_bytes() == last.read_bytes()
+    assert names(tmp_path) == ["checkpoint_0_5.pt", "checkpoint_1_4.pt", "checkpoint_last.pt"]
+    assert keep_last(tmp_path) == 5 and len(names(tmp_path)) == 3  # it is there now
+
+
+def test_a_training_without_a_checkpoint_is_refused(tmp_path):
+    with pytest.raises(Failure, match="ended before its first checkpoint"):
+        keep_last(tmp_path)
+
+
+def test_training_goes_on_from_the_newest_checkpoint_that_loads(tmp_path):
+    good = checkpoint(tmp_path, "checkpoint_1_4.pt", 4).read_bytes()
+    for name in ("checkpoint_1_6.pt", "checkpoint_last.pt"):
+        (tmp_path / name).write_bytes(good[:100])
+    repair(tmp_path)
+    assert names(tmp_path) == ["checkpoint_1_4.pt", "checkpoint_1_6.pt.damaged", "checkpoint_last.pt"]
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == good and newest_updates(tmp_path) == 4
+
+
+def test_a_last_checkpoint_that_loads_stays(tmp_path):
+    checkpoint(tmp_path, "checkpoint_1_4.pt", 4)
+    last = checkpoint(tmp_path, "checkpoint_last.pt", 5).read_bytes()
+    repair(tmp_path)
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == last
+
+
+def test_where_no_checkpoint_loads_the_remedy_is_named(tmp_path):
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"damaged")
+    with pytest.raises(Failure, match="there is no other checkpoint: remove"):
+        repair(tmp_path)

@@ -1,0 +1,133 @@
+"""A training without its trainer: what tells runs apart, what goes on, what is moved aside."""
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.files import write_json
+from pipeline.settings import SETTINGS
+from pipeline.steps import fingerprint, stamp_path
+from pipeline.training import launch, train
+
+from .test_checkpoints import checkpoint
+
+TEMPLATE = ["trainer", "{data}/bin", "--max-update", "{max_update}", "--arch", "{arch}", "--seed", "{seed}", "--"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/train.en-de.en.idx").touch()
+    write_json(stamp_path(folder, "binarize"), {"settings": "input x\n"})
+    return folder
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """In the place of fairseq-train one that makes its last checkpoint; the updates that each began with."""
+    begun = []
+
+    def started(command, log, lock, total, label):
+        folder = log.parent / "checkpoints"
+        begun.append(train.checkpoints.newest_updates(folder))
+        for name in (f"checkpoint_1_{total}.pt", "checkpoint_last.pt"):
+            checkpoint(folder, name, total)
+        return 0
+
+    monkeypatch.setattr(launch, "train", started)
+    return begun
+
+
+def training(data, *options, arch="roformer_tiny"):
+    out = data.parent / "run"
+    words = ["--data", str(data), "--arch", arch, "--out", str(out), "--max-update", "8", *map(str, options)]
+    return train.Training(train.parse([*TEMPLATE, *words]))
+
+
+def test_the_settings_are_two_lines_of_data_and_flags(data):
+    """Results of other machines and times are found by them: the text never changes."""
+    first = f"data {fingerprint(data, 'binarize', '')}\n"
+    assert training(data, "--", "--dropout", "0.3").settings == (
+        f"{first}train --arch roformer_tiny --seed 1 --max-tokens 4096 --dropout 0.3 --save-interval-updates 1500\n"
+    )
+    assert training(data, "--target-tokens", 25000, "--save-every", 20).settings == (
+        f"{first}train --arch roformer_tiny --seed 1 --save-interval-updates 20 target tokens 25000\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--seed", 2),
+        ("--save-every", 20),
+        ("--device-tokens", 600),
+        ("--target-tokens", 25000),
+        ("--target-tokens", 50000),
+        ("--recipe", "demo"),
+        ("--", "--lr", "1"),
+    ],
+)
+def test_what_changes_the_model_changes_the_settings(data, options):
+    assert training(data, *options).settings != training(data).settings
+
+
+def test_more_updates_devices_and_memory_for_an_update_of_one_size_are_the_same_run(data):
+    options = ["--target-tokens", 25000]
+    same = [*options, "--max-update", 99, "--processes", 2, "--device-tokens", 600]
+    assert training(data, *same).settings == training(data, *options).settings
+
+
+def test_other_target_tokens_and_other_data_are_other_runs(data):
+    before = [training(data, "--target-tokens", tokens).settings for tokens in (25000, 50000)]
+    write_json(stamp_path(data, "binarize"), {"settings": "input y\n"})
+    assert len({*before, training(data, "--target-tokens", 25000).settings}) == 3
+
+
+def test_a_run_that_is_done_is_not_begun_and_one_of_fewer_updates_goes_on(data, trainings):
+    training(data).run()
+    training(data).run()
+    assert trainings == [0]
+    training(data, "--max-update", 20).run()
+    assert trainings == [0, 8]
+
+
+def test_a_run_killed_behind_its_last_update_makes_none_more(data, trainings):
+    training(data).run()
+    stamp_path(data.parent / "run", "train").unlink()  # which the kill kept it from writing
+    training(data).run()
+    assert trainings == [0]
+
+
+def test_a_run_killed_before_its_last_checkpoint_had_its_name_gets_that_and_no_more(data, trainings):
+    run = training(data)
+    checkpoint(run.folder, "checkpoint_1_6.pt", 6)
+    checkpoint(run.folder, "checkpoint_last.pt", 8)
+    (run.out / SETTINGS).write_text(run.settings)
+    training(data).run()
+    assert trainings == [] and (run.folder / "checkpoint_0_8.pt").is_file()
+
+
+def test_a_killed_run_goes_on(data, trainings):
+    run = training(data)
+    for name in ("checkpoint_1_6.pt", "checkpoint_last.pt"):
+        checkpoint(run.folder, name, 6)
+    (run.out / SETTINGS).write_text(run.settings)
+    training(data).run()
+    assert trainings == [6] and not list(run.out.parent.glob("run.old-*"))
+
+
+def test_a_run_with_other_settings_is_moved_aside_and_begun_anew(data, trainings):
+    first = training(data)
+    first.run()
+    training(data, "--", "--dropout", "0.3").run()
+    assert trainings == [0, 0]
+    (old,) = data.parent.glob("run.old-*")
+    assert (old / SETTINGS).read_text() == first.settings and (old / "checkpoints/checkpoint_1_8.pt").is_file()
+    assert "--dropout 0.3" in (first.out / SETTINGS).read_text()
+
+
+def test_a_run_of_more_updates_is_refused_and_stays(data, trainings):
+    training(data).run()
+    with pytest.raises(Failure, match="was trained for 8 updates already"):
+        training(data, "--max-update", 4).run()
+    assert trainings == [0] and not list(data.parent.glob("run.old-*"))
