@@ -72,16 +72,16 @@ class Experiment:
             run_script("score.sh", *options, quiet=True)
         self._collect()
 
-    def collect_unfinished(self, error: str) -> None:
-        """Writes what there is of a run that failed or was cut, and why; a file with scores stays.
-
-        Args:
-            error: the reason, if the log of the training gives none.
-        """
+    def reason(self, error: Failure) -> str:
+        """Why a run failed: what the log of its training says, or else ``error``."""
         log = self.folder / "train.log"
-        reason = "" if (self.folder / "checkpoint.pt").is_file() or not log.is_file() else last_error_in(log)
+        trained = (self.folder / "checkpoint.pt").is_file()
+        return str(error) if trained or not log.is_file() else last_error_in(log)
+
+    def collect_unfinished(self, reason: str) -> None:
+        """Writes what there is of a run that failed or was cut, and why; a file with scores stays."""
         with contextlib.suppress(Failure, OSError):
-            write_result(self._collected(unfinished=reason or error), self.file)
+            write_result(self._collected(unfinished=reason), self.file)
 
     def _training(self) -> List[Any]:
         """The options of train.sh."""

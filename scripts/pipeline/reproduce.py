@@ -185,7 +185,7 @@ class Reproduction:
             raise
         except Failure as error:
             say(f"{experiment.name}: not finished: {error}")
-            experiment.collect_unfinished(str(error))
+            experiment.collect_unfinished(experiment.reason(error))
             return False
         say(f"{experiment.name}: finished, {finished.summary(experiment.result())}")
         return True
