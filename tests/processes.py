@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def _call(function, argv, cwd, environ, files):
     os.environ.update(environ)
     os.chdir(cwd)
     sys.argv = argv
+    if environ.get("PYTHONWARNINGS") == "ignore":
+        warnings.simplefilter("ignore")
     module, name = function.split(":")
     status = 1
     try:

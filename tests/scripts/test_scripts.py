@@ -88,14 +88,8 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
     one_line(wrong_seed, "argument --seed: must be a whole number")
     odd = ["--arch", "roformer_tiny", "--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
     one_line(run(*train, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")
-    one_line(run(*train, "--arch", "roformer_tiny", "--", "--rope-bass", 3, fails=True), "--rope-bass")
-    for wrong, *messages in (
-        (["--encoder-position", "rotten"], "invalid choice: 'rotten' (choose from", "tupe_a"),
-        (["--shaw-clip", 0, "--decoder-position", "shaw"], "--shaw-clip must be at least 1 and at most 65536, not 0"),
-        (["--t5-buckets", 8], "--t5-buckets belongs to the encoding t5, which neither side uses"),
-        (["--decoder-position", "linear", "--attention-dropout", 0.1], "leave --attention-dropout at 0"),
-    ):
-        one_line(run(*train, "--arch", "roformer_tiny", "--", *wrong, fails=True), *messages)
+    wrong = ["--arch", "roformer_tiny", "--", "--encoder-position", "rotten"]
+    one_line(run(*train, *wrong, fails=True), "invalid choice: 'rotten' (choose from", "tupe_a")
     missing = ["--data", tmp_path / "nowhere", "--out", tmp_path / "x", "--arch", "roformer_tiny"]
     one_line(run("scripts/train.sh", *missing, fails=True), "has no prepared data")
     one_line(
@@ -211,7 +205,7 @@ def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
     subprocess.run(["pkill", "-KILL", "-f", f" -u -m pipeline.training.worker .*{out}/checkpoints"], check=True)
     error = process.communicate()[1]
     assert process.returncode == 0, error
-    assert re.search(r"ended before its time: going on from update \d+ ", error)
+    assert re.search(r"ended before its time: going on from update \d+$", error, re.MULTILINE)
     assert (out / "train.log").read_text().count("Loaded checkpoint") == 1
     assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1
 

@@ -13,7 +13,7 @@ from .. import progress
 from ..command import Failure, Signalled, say
 from .worker import GOING_ON
 
-RESTARTS = 5
+RESTARTS = 3
 """How often torchrun starts a crashed training again; without a new checkpoint it ends at once."""
 
 GRACE = 40.0
