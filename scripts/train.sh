@@ -3,9 +3,9 @@
 # scripts/train.sh --help. What the RoFormer paper states is the default: Adam (0.9, 0.98), a learning rate from 1e-7 to
 # 5e-4 that then falls with the inverse square root, label smoothing 0.1.
 #
-# Behind these words come --max-tokens and --update-freq, which are chosen for the data and the devices, then the flags
-# of the recipe (scripts/recipes/NAME.toml), then those behind `--` on the command line; the last one wins. What stands
-# from --arch on tells this run from others.
+# Behind these words come the flags of the recipe (scripts/recipes/NAME.toml), then those behind `--` on the command line;
+# the last one wins. What stands from --arch on tells this run from others. Where an update is to have a number of target
+# tokens, --max-tokens and --update-freq are chosen for the data and the devices.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

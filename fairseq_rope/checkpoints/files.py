@@ -66,6 +66,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """A file of the same name to write, in a folder of its own beside ``path``: it becomes ``path`` when the block
     ends, and vanishes when that fails. Two processes do not meet, and PyTorch, which stores the name, stores this one.
     """
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is no regular file: name another one")
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         temporary = Path(folder) / path.name

@@ -87,6 +87,8 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
     """
 
     def end(number: int, _: Optional[FrameType]) -> None:
+        for each in SIGNALS:  # another one does not disturb the clean-up
+            signal.signal(each, signal.SIG_IGN)
         raise Signalled(number)
 
     for number in SIGNALS:

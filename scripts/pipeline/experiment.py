@@ -10,12 +10,16 @@ from typing import Any, Dict, List, Sequence
 
 from .command import Failure, say
 from .failures import last_error_in
+from .lock import locked
 from .processes import SCRIPTS, run_script
 from .recipes import Recipe
 from .results import finished
 from .results.collect import collect
 from .results.file import Result, read_results, write_result
 from .systems import System
+
+SEARCH = "beam 4, lenpen 0.6"
+"""What score.sh takes without options."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,13 @@ class Experiment:
         command = [SCRIPTS / "train.sh", "--print-settings", *self._training()]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
         if done.returncode:
-            raise Failure(done.stderr.strip().splitlines()[-1].split("error: ", 1)[-1])
+            raise Failure((done.stderr.strip() or "train.sh failed").splitlines()[-1].split("error: ", 1)[-1])
         return done.stdout
 
     def _collected(self, unfinished: str = "") -> Result:
-        return collect(self.folder, self.data, self.recipe.name, self.subsets, self.system.variant, unfinished)
+        with locked(self.folder):
+            variant = self.system.variant
+            return collect(self.folder, self.data, self.recipe.name, self.subsets, variant, unfinished, SEARCH)
 
     def _collect(self) -> None:
         """Writes the result file; that of a finished run with other settings is set aside."""

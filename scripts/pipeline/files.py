@@ -31,6 +31,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
     It has a name of its own beside its target (``file.name``), so that two processes do not write into one file.
     """
+    if path.exists() and not path.is_file():
+        raise Failure(f"{path} is no regular file: name another one")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:

@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from .command import Failure
 
@@ -63,8 +63,11 @@ def recipe_names() -> List[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
-def load_recipe(name: str) -> Recipe:
+def load_recipe(name: str, extending: Tuple[str, ...] = ()) -> Recipe:
     """The recipe of this name.
+
+    Args:
+        extending: the recipes that extend it.
 
     Raises:
         Failure: there is no such recipe, or its file is wrong; the message names the entry.
@@ -78,13 +81,24 @@ def load_recipe(name: str) -> Recipe:
         raise Failure(f"{path}: not TOML: {error}") from None
     base: Dict[str, Any] = {"data": name}
     if "extends" in entries:
-        base = dict(vars(load_recipe(entries.pop("extends"))))
+        other = entries.pop("extends")
+        if other in (name, *extending):
+            raise Failure(f"{path}: extends itself")
+        base = dict(vars(load_recipe(other, (name, *extending))))
     known = {entry.name: entry.type for entry in fields(Recipe) if entry.name not in ("name", "data")}
     for key, value in entries.items():
         if key not in known:
             raise Failure(f"{path}: unknown entry '{key}'; there are: {' '.join(known)}")
         _check(path, key, value, known[key])
     recipe = Recipe(**{**base, **entries, "name": name})
+    for key in ("flags", "prepare"):
+        try:
+            shlex.split(getattr(recipe, key))
+        except ValueError as error:
+            raise Failure(f"{path}: '{key}' cannot be split into words: {error}") from None
+    for key in ("max_update", "save_every", "average", "target_tokens"):
+        if getattr(recipe, key) is not None and getattr(recipe, key) < 1:
+            raise Failure(f"{path}: '{key}' must be at least 1")
     for key in ("train", "valid", "tests", "archs"):
         if not getattr(recipe, key):
             raise Failure(f"{path}: '{key}' is missing")

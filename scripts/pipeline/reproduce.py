@@ -11,6 +11,7 @@ Example: scripts/reproduce.sh multi30k --data ~/multi30k --archs "roformer_multi
 import argparse
 import contextlib
 import io
+import logging
 import os
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
@@ -43,7 +44,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--mirror", help="as in scripts/download.sh")
     parser.add_argument("--news-commentary", metavar="N", help="as in scripts/download.sh")
     parser.add_argument(
-        "--archs", nargs="+", help="architectures (default: the recipe's); '*_multi30k' is every family at this size"
+        "--archs",
+        nargs="+",
+        action="extend",
+        help="architectures (default: the recipe's); '*_multi30k' is every family at this size",
     )
     parser.add_argument(
         "--variant",
@@ -53,7 +57,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="also ARCH with these fairseq-train flags, under this name; any number of times",
     )
     parser.add_argument(
-        "--seeds", nargs="+", default=["1"], help="(default: 1); all systems have the first before any has the second"
+        "--seeds", nargs="+", action="extend", help="(default: 1); all systems have the first before any has the second"
     )
     parser.add_argument("--out", type=Path, help="gets data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE)")
     parser.add_argument(
@@ -64,14 +68,17 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=number, help="as in scripts/train.sh")
     parser.add_argument("--baseline", metavar="ARCH", help="what the report compares with (default: sinusoidal)")
     args = parser.parse_args(options)
-    args.seeds = words_of(args.seeds)
+    args.seeds = words_of(args.seeds or ["1"])
     for seed in args.seeds:
         try:
             whole_number(0)(seed)
         except argparse.ArgumentTypeError as error:
             parser.error(f"--seeds: {error}")
-        if args.seeds.count(seed) > 1:
+    numbers = [int(seed) for seed in args.seeds]
+    for seed in numbers:
+        if numbers.count(seed) > 1:
             parser.error(f"--seeds names '{seed}' twice: name it once")
+    args.seeds = numbers
     return argparse.Namespace(**vars(args), flags=flags)
 
 
@@ -106,16 +113,19 @@ class Reproduction:
 
     def run(self) -> None:
         """Raises Failure if a run is not finished at the end."""
+        logging.disable(logging.INFO)  # what fairseq and matplotlib say
         self._prepare(self._raw_text())
         unfinished: List[str] = []
-        for experiment in self._experiments():
+        experiments = self._experiments()
+        for experiment in experiments:
             if experiment.is_finished():
                 say(f"{experiment.name}: finished before ({experiment.file})")
                 continue
             say(f"{experiment.name}: {experiment.folder}")
             if not self._run(experiment):
                 unfinished.append(experiment.name)
-            self._make_report(quiet=True)
+            if experiment is not experiments[-1]:
+                self._make_report(quiet=True)
         self._end(unfinished)
 
     def _experiments(self) -> List[Experiment]:
@@ -127,7 +137,7 @@ class Reproduction:
             Experiment(
                 self.recipe,
                 system,
-                int(seed),
+                seed,
                 self.out / "data",
                 self.runs / system.name / f"seed{seed}",
                 self.results / f"{self.recipe.name}-{system.name}-seed{seed}.json",
@@ -193,7 +203,7 @@ class Reproduction:
     def _make_report(self, quiet: bool = False) -> None:
         """About all runs in the folder of results, so that recipes that share data are in one report."""
         options = ["--results", str(self.results), "--out", str(self.report), "--about", self.recipe.name]
-        options += ["--archs", *(system.arch for system in self.systems), "--seeds", *self.args.seeds]
+        options += ["--archs", *(system.arch for system in self.systems), "--seeds", *map(str, self.args.seeds)]
         if self.args.baseline:
             options += ["--baseline", self.args.baseline]
         with contextlib.ExitStack() as stack:

@@ -12,9 +12,16 @@ from .steps import fingerprint
 SETTINGS = "settings"
 RESERVED = (
     *("--seed", "--arch", "--max-update", "--save-dir", "--save-interval-updates", "--keep-interval-updates"),
-    *("--user-dir", "--log-format"),
+    *("--user-dir", "--log-format", "--source-lang", "--target-lang", "--task", "--no-save", "--restore-file"),
+    *("--reset-optimizer", "--reset-dataloader", "--reset-lr-scheduler", "--reset-meters"),
 )
-"""Flags of fairseq-train that the scripts set themselves."""
+"""Flags of fairseq-train that the scripts set themselves, or that would make a run another one than it says."""
+
+SHORT = ("-a", "-s", "-t")
+"""Short names of some of them."""
+
+COMPLETE = ("--save-interval",)
+"""Flags of fairseq-train that begin like a reserved one; any other beginning is an abbreviation of it."""
 
 BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences", "--required-batch-size-multiple")
 """Flags that choose the batch by hand."""
@@ -47,7 +54,8 @@ def check_flags(flags: Sequence[str]) -> None:
     """Raises Failure for a flag of fairseq-train that the scripts set themselves."""
     for flag in flags:
         name = flag.split("=")[0]
-        if name in RESERVED:
+        abbreviates = len(name) > 2 and name not in COMPLETE and any(long.startswith(name) for long in RESERVED)
+        if abbreviates or flag[:2] in SHORT:
             raise Failure(
                 f"{flag} does not go among the flags of fairseq-train: it has an option of its own, or is set here"
             )

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from .command import Failure, say
 from .files import read_json, write_json
@@ -14,8 +14,8 @@ STAMPS = ".stamps"
 class Steps:
     """The steps of one folder, in their order.
 
-    A step is skipped when its stamp holds the same settings, those of all steps before it included, and its output is
-    there. It is done again when a setting has changed or the output is gone.
+    A step is skipped when its stamp holds the same settings, those of all steps before it included, and its outputs are
+    there. It is done again when a setting has changed or an output is gone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,18 +26,19 @@ class Steps:
         """Adds a line to what the steps from here on depend on."""
         self.settings += f"{line}\n"
 
-    def is_done(self, name: str, output: str) -> bool:
-        """Whether the next step was done before with the same settings, and its output is there."""
+    def is_done(self, name: str, *outputs: str) -> bool:
+        """Whether the next step was done before with the same settings, and its outputs are there."""
         settings = f"{self.settings}step {name}\n"
-        return read_stamp(self.folder, name).get("settings") == settings and (self.folder / output).exists()
+        same = read_stamp(self.folder, name).get("settings") == settings
+        return same and all((self.folder / output).exists() for output in outputs)
 
-    def step(self, name: str, output: str, work: Callable[[], Optional[Dict[str, Any]]]) -> None:
-        """Calls ``work``, which makes ``output`` in the folder, unless that was done before with the same settings.
+    def step(self, name: str, outputs: Sequence[str], work: Callable[[], Optional[Dict[str, Any]]]) -> None:
+        """Calls ``work``, which makes the outputs in the folder, unless that was done before with the same settings.
 
         Args:
             work: may return numbers to be kept in the stamp.
         """
-        done = self.is_done(name, output)
+        done = self.is_done(name, *outputs)
         self.setting(f"step {name}")
         if done:
             say(f"{name}: done before with the same settings")
@@ -46,8 +47,8 @@ class Steps:
         say(name)
         start = time.monotonic()
         numbers = work() or {}
-        say(f"{name}: {time.monotonic() - start:.0f} s")
         write_json(stamp_path(self.folder, name), {"settings": self.settings, **numbers})
+        say(f"{name}: {time.monotonic() - start:.0f} s")
 
 
 def stamp_path(folder: Path, name: str) -> Path:

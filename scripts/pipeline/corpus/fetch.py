@@ -86,7 +86,7 @@ def fetch(out: Path, mirror: Optional[str], news_commentary: int, own: Own) -> N
             say(f"{name}: {count:,} lines" + ("" if count == usual else f" ({usual:,} were expected)"))
         return counts
 
-    steps.step("extract", f"{NAMES['test']}.{LANGS[1]}", make_text)
+    steps.step("extract", [f"{name}.{lang}" for name in NAMES.values() for lang in LANGS], make_text)
 
 
 if __name__ == "__main__":

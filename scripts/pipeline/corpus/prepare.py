@@ -131,20 +131,24 @@ class Preparation:
     def _steps(self, hashes: Sequence[str]) -> None:
         """The steps, each with what it depends on. Trained runs know their data by these lines: they do not change."""
         args, steps = self.args, Steps(self.out)
-        steps.setting(f"input {'-'.join(self.langs)} {' '.join(hashes)}")
-        steps.step("copy", "raw", self._copy)
+        files = [f"{subset}.{lang}" for subset in self.prefixes for lang in self.langs]
+        pair = "-".join(self.langs)
+        binarized = [f"bin/{subset}.{pair}.{lang}.idx" for subset in self.prefixes for lang in self.langs]
+        binarized += [f"bin/dict.{lang}.txt" for lang in self.langs]
+        steps.setting(f"input {pair} {' '.join(hashes)}")
+        steps.step("copy", [f"raw/{name}" for name in files], self._copy)
         steps.setting("control characters removed")
         if args.keep_hyphens:
             steps.setting("hyphens kept")
-        steps.step("tokenize", "tok", self._tokenize)
+        steps.step("tokenize", [f"tok/{name}" for name in files], self._tokenize)
         steps.setting(f"merges {args.merges}")
         if args.vocabulary_threshold:
             steps.setting(f"vocabulary threshold {args.vocabulary_threshold}")
-        steps.step("learn-bpe", "bpecodes", self._learn_bpe)
-        steps.step("apply-bpe", "bpe", self._apply_bpe)
+        steps.step("learn-bpe", ["bpecodes", "bpe.json"], self._learn_bpe)
+        steps.step("apply-bpe", [f"bpe/{name}" for name in files], self._apply_bpe)
         steps.setting(f"max-length {args.max_length} ratio {args.ratio}")
-        steps.step("clean", "clean.json", self._clean)
-        steps.step("binarize", "binarize.json", self._binarize)
+        steps.step("clean", [f"bpe/train.clean.{lang}" for lang in self.langs] + ["clean.json"], self._clean)
+        steps.step("binarize", [*binarized, "binarize.json"], self._binarize)
 
     def _copy(self) -> None:
         temporary, raw = self.out / "raw.tmp", self.out / "raw"

@@ -28,7 +28,13 @@ ROUNDED = 0.0051
 
 
 def collect(
-    run: Path, data: Path, recipe: str, subsets: Mapping[str, str], variant: str = "", unfinished: str = ""
+    run: Path,
+    data: Path,
+    recipe: str,
+    subsets: Mapping[str, str],
+    variant: str = "",
+    unfinished: str = "",
+    search: str = "",
 ) -> Dict[str, Any]:
     """All that is to be known about a run.
 
@@ -40,6 +46,7 @@ def collect(
             name by which people know it.
         variant: keeps a run apart from others of the same architecture.
         unfinished: why the run did not get to its scores, if it did not.
+        search: the settings that all test sets were scored with, as score.sh writes them; any if it is empty.
 
     Raises:
         ResultError: something is missing; or nothing, of a run that is said to be unfinished.
@@ -55,7 +62,7 @@ def collect(
     if unfinished:
         log, averaged, tests = _unfinished_parts(run, subsets)
     else:
-        log, averaged, tests = _finished_parts(run, data, subsets)
+        log, averaged, tests = _finished_parts(run, data, subsets, search)
     settings = run / "settings"
     info["command"] = re.sub(r"(--data|--out) (?:\\.|\S)+", _placeholder, info["command"])
     return {
@@ -95,7 +102,9 @@ def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
     }
 
 
-def _finished_parts(run: Path, data: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, int, Dict[str, Any]]:
+def _finished_parts(
+    run: Path, data: Path, subsets: Mapping[str, str], search: str
+) -> Tuple[TrainLog, int, Dict[str, Any]]:
     """Log, number of averaged checkpoints and tests of a finished run."""
     log_path = run / "train.log"
     if not log_path.is_file() or not read_stamp(run, "train"):
@@ -105,7 +114,7 @@ def _finished_parts(run: Path, data: Path, subsets: Mapping[str, str]) -> Tuple[
     except LogError as error:
         raise ResultError(str(error)) from None
     averaged = _averaged(run)
-    return log, averaged, {name: _test(run, data, subset) for subset, name in subsets.items()}
+    return log, averaged, {name: _test(run, data, subset, search) for subset, name in subsets.items()}
 
 
 def _unfinished_parts(run: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, int, Dict[str, Any]]:
@@ -175,7 +184,7 @@ def _curve(points: List[Point]) -> Dict[str, List[float]]:
     }
 
 
-def _test(run: Path, data: Path, subset: str) -> Dict[str, Any]:
+def _test(run: Path, data: Path, subset: str, search: str) -> Dict[str, Any]:
     """Scores and statistics of one test set, as score.sh wrote them."""
     path = run / f"scores/{subset}.json"
     remedy = f"run scripts/score.sh --run {run} --data {data} --subset {subset} first"
@@ -186,6 +195,8 @@ def _test(run: Path, data: Path, subset: str) -> Dict[str, Any]:
     checkpoint = run / "checkpoint.pt"
     if checkpoint.is_file() and scored.get("checkpoint") != sha256(checkpoint):
         raise ResultError(f"{path} is of another checkpoint than {checkpoint}: {remedy}")
+    if search and scored["settings"] != search:
+        raise ResultError(f"{path} was scored with {scored['settings']}, not with {search}: {remedy}")
     statistics, sentences = scored["statistics"], scored["sentences"]
     if set(statistics) != set(COLUMNS) or {len(column) for column in statistics.values()} != {sentences}:
         raise ResultError(f"{path} does not hold the statistics of {sentences} sentences: {remedy}")

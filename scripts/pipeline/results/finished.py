@@ -22,7 +22,7 @@ def is_finished(result: Result, settings: str, max_update: int, tests: Sequence[
     return (
         not result.get("unfinished")
         and result.get("settings", "").strip() == settings.strip()
-        and int(result["run"].get("max_update", result["training"]["updates"])) == max_update
+        and str(result["run"].get("max_update", result["training"]["updates"])) == str(max_update)
         and set(tests) <= set(result["tests"])
     )
 

@@ -115,7 +115,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     steps = Steps(run)
     steps.setting(f"data {fingerprint(data, 'binarize', 'is not prepared')} {' '.join(map(sha256, sides))}")
     steps.setting(f"checkpoint {checkpoint}")
-    steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join([name, *flags])}")
+    steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join(flags)}")
 
     def work() -> None:
         values = {
@@ -134,8 +134,9 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
         scored = score_text(generated, sides[0], sides[1], target, out.with_name(f"{subset}.hyp.{target}"))
         write_text(out, to_text({**head, **scored}) + "\n")
 
-    steps.step(f"score-{subset}", f"scores/{subset}.json", work)
-    return dict(read_json(out, f"remove it and run scripts/score.sh --run {run} --data {data} again"))
+    steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
+    scored = dict(read_json(out, f"remove it and run scripts/score.sh --run {run} --data {data} again"))
+    return {**scored, "name": name}
 
 
 def _languages(data: Path, subset: str) -> Tuple[str, str]:

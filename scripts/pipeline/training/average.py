@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, run, whole_number, words_of
+from ..command import Failure, Parser, run, whole_number
 from ..files import replacing, sha256
 from ..lock import locked
 from ..settings import check_data
@@ -21,11 +21,13 @@ def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh")
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
-    parser.add_argument("--last", type=whole_number(1), default=5, metavar="N", help="how many (default: 5)")
+    parser.add_argument("--last", type=whole_number(1), metavar="N", help="how many (default: 5)")
     parser.add_argument("--upper", type=whole_number(0), metavar="N", help="none of more updates (or epochs) than N")
-    parser.add_argument("--by", choices=("updates", "epochs"), default="updates", help="(default: updates)")
-    parser.add_argument("--inputs", nargs="+", metavar="FILE", help="these files instead of the last ones")
+    parser.add_argument("--by", choices=("updates", "epochs"), help="(default: updates)")
+    parser.add_argument("--inputs", nargs="+", action="extend", metavar="FILE", help="these files, not the last ones")
     args = parser.parse_args(argv)
+    if args.inputs and (args.last or args.upper is not None or args.by):
+        parser.error("--inputs names the checkpoints: leave out --last, --upper and --by")
     folder = args.run / "checkpoints"
     if not folder.is_dir():
         raise Failure(f"{args.run} has no checkpoints: run scripts/train.sh --out {args.run} first")
@@ -33,8 +35,10 @@ def main(argv: Sequence[str]) -> None:
         raise Failure(f"{args.data} has no BPE codes: run scripts/prepare.sh --out {args.data} first")
     check_data(args.run, args.data)
     with locked(args.run):
-        paths = [Path(name) for name in words_of(args.inputs or [])]
-        average(args.run, args.data, paths or _last(folder, args.last, args.by, args.upper))
+        paths = [
+            Path(name) for text in args.inputs or [] for name in ([text] if Path(text).is_file() else text.split())
+        ]
+        average(args.run, args.data, paths or _last(folder, args.last or 5, args.by or "updates", args.upper))
 
 
 def _last(folder: Path, last: int, by: str, upper: Any) -> List[Path]:
@@ -59,7 +63,8 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
             raise Failure(f"{path}: no such checkpoint")
         steps.setting(f"average {path.name} {sha256(path)}")
     steps.setting(f"bpe {sha256(data / 'bpecodes')}")
-    steps.step("average", "checkpoint.pt", lambda: _average(run, data, paths))
+    outputs = ["checkpoint.pt", "bpecodes", "prepare.json"]
+    steps.step("average", outputs, lambda: _average(run, data, paths))
 
 
 def _average(run: Path, data: Path, paths: Sequence[Path]) -> Dict[str, Any]:

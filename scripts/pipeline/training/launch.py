@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Iterator, List, Mapping, Optional, Sequence
 
 from .. import progress
-from ..command import Failure, Signalled, say
+from ..command import Failure, say
 from .worker import GOING_ON
 
 RESTARTS = 3
@@ -53,7 +53,7 @@ def torchrun(machines: Machines, processes: int) -> List[str]:
         meet = ["--nnodes", str(machines.count), "--node-rank", str(machines.rank)]
         meet += ["--master-addr", machines.address, "--master-port", machines.port]
     restarts = ["--nproc-per-node", str(processes), "--max-restarts", str(RESTARTS)]
-    return [sys.executable, "-m", "torch.distributed.run", *meet, *restarts, "-m", "pipeline.training.worker"]
+    return [sys.executable, "-m", "pipeline.training.launcher", *meet, *restarts, "-m", "pipeline.training.worker"]
 
 
 def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, label: str) -> int:
@@ -80,7 +80,7 @@ def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, la
         with log.open("rb") as lines:
             lines.seek(start)
             progress.train(_follow(lines, process), total, label)
-    except Signalled:
+    except BaseException:  # mostly Signalled
         process.terminate()
         raise
     finally:

@@ -7,6 +7,7 @@ from typing import Optional, Sequence
 
 from ..command import Parser, script_name, split_at_dashes, whole_number
 
+DEVICE_TOKENS = 4096
 KEPT = 10
 """Checkpoints that are kept, if the recipe averages no more."""
 
@@ -37,8 +38,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     parser.add_argument(
         "--device-tokens",
         type=number,
-        default=4096,
-        help="limit of --max-tokens, for the memory of a device (default: 4096; more is faster)",
+        help=f"limit of --max-tokens, for the memory of a device (default: {DEVICE_TOKENS}; more is faster)",
     )
     parser.add_argument(
         "--processes", type=number, help="on this machine (default: one for each GPU, else 1); CPUs work over gloo"

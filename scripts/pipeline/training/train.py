@@ -27,7 +27,7 @@ from ..recipes import Recipe, load_recipe
 from ..settings import SETTINGS, check_flags, data_line, names_batch, train_line
 from ..steps import Steps
 from . import checkpoints, launch
-from .options import KEPT, parse
+from .options import DEVICE_TOKENS, KEPT, parse
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,7 +47,7 @@ class Training:
         self.data, self.out = args.data, args.out
         self.folder = self.out / "checkpoints"
         recipe = load_recipe(args.recipe) if args.recipe else Recipe("none")
-        check_flags(args.flags)
+        check_flags([*recipe.train_flags, *args.flags])
         self.recipe = recipe
         self.max_update = args.max_update or recipe.max_update
         self.save_every = args.save_every or recipe.save_every
@@ -57,7 +57,10 @@ class Training:
         words = fill(args.template, **self._values())
         place = words.index("--arch")
         self.command, model = words[1:place], words[place:]
-        batch = [] if self.target_tokens else ["--max-tokens", str(args.device_tokens)]
+        if args.device_tokens and not self.target_tokens and names_batch([*recipe.train_flags, *args.flags]):
+            raise Failure("--device-tokens has no effect beside --max-tokens: give `-- --max-tokens N` in its place")
+        self.device_tokens = args.device_tokens or DEVICE_TOKENS
+        batch = [] if self.target_tokens else ["--max-tokens", str(self.device_tokens)]
         self.flags = [*model, *batch, *recipe.train_flags, *args.flags]
         self.lines = [data_line(self.data), train_line(self.flags, self.save_every, self.target_tokens)]
 
@@ -108,9 +111,11 @@ class Training:
         with locked(self.out):
             self._set_aside()
         with locked(self.out) as lock:
+            if self._is_another():
+                raise Failure(f"another call has begun a run with other settings in {self.out}: choose another --out")
             self._check_reached()
             write_text(self.out / SETTINGS, self.settings)
-            steps.step("train", "checkpoints", lambda: self._train(command, batch, processes, lock))
+            steps.step("train", ["checkpoints"], lambda: self._train(command, batch, processes, lock))
 
     def _devices(self) -> Tuple[int, List[str]]:
         """Processes on this machine, and flags for them, which are not part of the settings.
@@ -138,7 +143,7 @@ class Training:
         if self.target_tokens:
             from .batch_size import choose_flags
 
-            limit = self.args.device_tokens
+            limit = self.device_tokens
             flags += choose_flags(self.data / "bin", self.languages, self.target_tokens, devices, limit)
         if gpus > 1 and devices == 1:
             flags += ["--distributed-world-size", "1"]
@@ -156,10 +161,16 @@ class Training:
         if launch.train(command, log, None, self.max_update, self._label()):
             raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
 
+    def _is_another(self) -> bool:
+        """Whether the folder holds a run with other settings, or with settings that nobody knows."""
+        settings = self.out / SETTINGS
+        if settings.is_file():
+            return settings.read_text(encoding="utf-8") != self.settings
+        return self.folder.is_dir() and any(self.folder.iterdir())
+
     def _set_aside(self) -> None:
         """Moves a run with other settings away."""
-        settings = self.out / SETTINGS
-        if settings.is_file() and settings.read_text(encoding="utf-8") != self.settings:
+        if self._is_another():
             old = f"{self.out}.old-{time.strftime('%Y%m%d-%H%M%S')}"
             say(f"other settings than before: the old run moves to {old}")
             self.out.rename(old)

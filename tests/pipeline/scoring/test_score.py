@@ -121,10 +121,10 @@ def test_what_a_score_depends_on_makes_it_anew(fake, name):
     assert len(fake.calls) == 2
 
 
-@pytest.mark.parametrize("options", [("--beam", "2"), ("--lenpen", "1"), ("--name", "x"), ("--", "--cpu")])
-def test_other_options_make_it_anew_but_for_the_batch(fake, options):
+@pytest.mark.parametrize("options", [("--beam", "2"), ("--lenpen", "1"), ("--", "--cpu")])
+def test_other_options_make_it_anew_but_for_the_batch_and_the_name(fake, options):
     command.main(fake.arguments())
-    command.main(fake.arguments("--max-tokens", "100"))
+    command.main(fake.arguments("--max-tokens", "100", "--name", "x"))
     assert len(fake.calls) == 1
     command.main(fake.arguments(*options))
     assert len(fake.calls) == 2
