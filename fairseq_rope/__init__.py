@@ -1,8 +1,9 @@
 """Position encodings for machine translation: a fairseq plugin for ``--user-dir``.
 
-Importing the package registers its model and architectures with fairseq, adds the few classes that fairseq's
-checkpoints need to the list of PyTorch's safe loading, and lets fairseq's training join the processes that torchrun
-started, when it begins. The import reads neither the command line nor the environment.
+Importing the package registers its model and architectures with fairseq and adds the few classes that fairseq's
+checkpoints need to the list of PyTorch's safe loading. It lets fairseq's training join the processes that torchrun
+started, when it begins, and keeps its batches the same after an interruption. The import reads neither the command line
+nor the environment.
 """
 
 import logging
@@ -15,9 +16,10 @@ logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 from . import architectures  # noqa: E402, F401
 from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
 from .decoding import task  # noqa: E402, F401
-from .training import criterion, distributed, optimizer  # noqa: E402, F401
+from .training import criterion, distributed, optimizer, resumption  # noqa: E402, F401
 from .translation import RoFormerModel  # noqa: E402
 
 distributed.install()
+resumption.install()
 
 __all__ = ["RoFormerModel", "__version__"]
