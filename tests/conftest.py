@@ -16,6 +16,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the commands that tests sta
 os.environ["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
 
 
+def pytest_collection_modifyitems(items):
+    """Slow tests come first, so that no process of pytest is left with them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
     """A folder that all processes of one pytest run share."""

@@ -5,7 +5,7 @@
     python -m tests.kills --kills 15 --seed 1 --out FOLDER
 
 Not part of the suite: it takes half an hour. Every kill reaches the whole process group at a moment drawn uniformly
-over the time of an undisturbed run; the same command is then called again. At the end the tensors of the averaged
+over the time that the chain takes; the same command is then called again. At the end the tensors of the averaged
 model, the binarised data and the scores are the same.
 """
 
@@ -79,7 +79,7 @@ def main() -> None:
     moments = random.Random(args.seed)
     done = 0
     while done < args.kills:
-        process = start(killed)
+        begin, process = time.monotonic(), start(killed)
         try:
             status = process.wait(moments.uniform(0, seconds))
         except subprocess.TimeoutExpired:
@@ -90,6 +90,7 @@ def main() -> None:
             continue
         assert status == 0, where(killed)
         print("the chain ended before the kill", flush=True)
+        seconds = time.monotonic() - begin  # of what is left
         subprocess.run(["rm", "-rf", killed / RUN, killed / "results"], check=True)  # the training once more
     assert start(killed).wait() == 0, where(killed)
     different = same(state(whole), state(killed))

@@ -1,5 +1,6 @@
 """The plugin under fairseq's own command lines, on a small corpus."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -99,7 +100,7 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
         text = (tmp_path / file).read_text()
         assert text.count(f"\n{before}") == 1
         (tmp_path / file).write_text(text.replace(f"\n{before}", f"\n{line}{before}"))
-    environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path)}
+    environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "scripts")])}
 
     def run_there(*command):
         command = [str(c) for c in command]

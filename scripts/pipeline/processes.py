@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -24,8 +25,12 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def run_script(name: str, *options: Any, quiet: bool = False) -> None:
+def run_script(name: str, *options: Any, quiet: bool = False, needed: bool = False) -> None:
     """Runs a script of the project to its end; a signal that ends this process ends it, too.
+
+    Args:
+        quiet: whether what it prints on stdout is dropped.
+        needed: whether nothing goes on without it: its failure is this process's, with its message alone.
 
     Raises:
         Failure: the script fails; its own message was shown.
@@ -38,5 +43,7 @@ def run_script(name: str, *options: Any, quiet: bool = False) -> None:
         except Signalled as ended:
             process.send_signal(ended.number)
             raise
+    if process.returncode and needed:
+        sys.exit(process.returncode)
     if process.returncode:
         raise Failure(f"{name} failed (status {process.returncode})")

@@ -157,7 +157,7 @@ class Reproduction:
         given = [word for name, value in options if value for word in (name, value)]
         if recipe.download and not args.data:
             raw = self.out / "raw"
-            run_script("download.sh", "--out", raw, *given)
+            run_script("download.sh", "--out", raw, *given, needed=True)
             return raw
         if given:
             raise Failure(f"{given[0]} is for recipes that download, without --data")
@@ -181,7 +181,8 @@ class Reproduction:
             options += ["--test", prefix]
         self.subsets["valid"] = recipe.valid  # what decisions are made by
         languages = ["--source", recipe.source, "--target", recipe.target]
-        run_script("prepare.sh", *options, *languages, "--out", self.out / "data", *recipe.prepare_options)
+        places = [*options, *languages, "--out", self.out / "data", *recipe.prepare_options]
+        run_script("prepare.sh", *places, needed=True)
 
     def _run(self, experiment: Experiment) -> bool:
         """Whether the experiment ends well; else its result file says why."""

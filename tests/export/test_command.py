@@ -108,7 +108,7 @@ def test_wrong_exports_give_one_line_and_make_nothing(untrained, tmp_path, capsy
 
 def test_wrong_calls_give_one_line_and_make_nothing(folder):
     translate = ["scripts/translate.sh", folder]
-    one_line(run(*translate, "--engine", "marian", fails=True), "--engine must be fairseq or ctranslate2, not 'marian'")
+    one_line(run(*translate, "--engine", "marian", fails=True), "argument --engine: invalid choice: 'marian'")
     one_line(run(*translate, "--quantization", "int8", fails=True), "--quantization is for --engine ctranslate2")
     wrong = [*translate, "--engine", "ctranslate2", "--quantization", "int4"]
     one_line(run(*wrong, fails=True, input="x\n"), "--quantization must be one of int8, ")

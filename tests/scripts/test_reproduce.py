@@ -55,7 +55,7 @@ def test_the_recipe_runs_from_the_archives_to_the_report_past_a_training_that_fa
 
     errors = [line for line in first.stderr.splitlines() if "error: " in line]
     assert "--rope-base belongs to the encoding rope" in errors[0]
-    assert "not finished: transformer_alibi_tiny seed 2; see above; call again to go on" in errors[-1]
+    assert "not finished: transformer_alibi_tiny, seed 2: see above; call again to go on" in errors[-1]
     assert "--rope-base belongs to the encoding rope" in report.split("### Runs that did not finish")[1].split("###")[0]
     assert "--rope-base" in result(out, "wmt14_en_de-transformer_alibi_tiny-seed2")["unfinished"]
 

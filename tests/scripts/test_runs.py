@@ -191,7 +191,7 @@ def test_wrong_options_are_named_in_one_line(tmp_path, options, message):
 
 def test_two_calls_at_once_share_a_folder(corpus, tmp_path):
     words = ["scripts/reproduce.sh", "demo", "--data", str(corpus), "--out", str(tmp_path / "out")]
-    few = ["--max-update", "10", "--save-every", "2", *FLAGS]
+    few = ["--max-update", "5", "--save-every", "1", *FLAGS]
     both = [
         subprocess.Popen([*words, "--archs", arch, *few], cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE)
         for arch in ("transformer_none_tiny", "roformer_tiny")

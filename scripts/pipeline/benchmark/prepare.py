@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from ..corpus.text import CorpusError, clean
+from ..steps import stamp_path
 from . import BenchmarkError
 from .enlarge import enlarge
 from .output import Result
@@ -51,7 +52,7 @@ def ours(corpus: Path, out: Path, merges: int) -> Times:
     start = time.time()
     sets = [word for subset in SUBSETS for word in (f"--{subset}", corpus / subset)]
     call(ROOT / "scripts/prepare.sh", *sets, "--merges", merges, "--ratio", RATIO, "--out", out)
-    ends = [start, *((out / ".stamps" / step).stat().st_mtime for step in STEPS)]
+    ends = [start, *(stamp_path(out, step).stat().st_mtime for step in STEPS)]
     return {step: end - begin for step, begin, end in zip(STEPS, ends, ends[1:])}
 
 
