@@ -1,8 +1,6 @@
 """What the tests of command lines share: fairseq's tools with --user-dir and the scripts, run as a user would."""
 
 import os
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +9,7 @@ import torch
 
 import fairseq_rope  # noqa: F401  (lets safe loading read checkpoints)
 
-from .processes import call
+from .processes import preloaded
 
 ROOT = Path(__file__).parent.parent
 USER_DIR = ROOT / "fairseq_rope"
@@ -32,29 +30,12 @@ TRAIN = [
 
 
 def run(*command, cwd=ROOT, fails=False, input=None):
-    """Runs a command as a user would; fairseq's own and the scripts without the seconds that their imports take."""
-    name = str(command[0])
-    if name.startswith("fairseq-"):
-        done = call(f"fairseq_cli.{name[len('fairseq-') :]}:cli_main", command, cwd, ENVIRONMENT, input)
-    elif name.startswith("scripts/") and _python_of(ROOT / name):
-        module, template = _python_of(ROOT / name)
-        environ = {**ENVIRONMENT, "SCRIPT": Path(name).name}
-        done = call(f"{module}:main", [name, *template, *command[1:]], cwd, environ, input)
-    else:
-        words = [str(word) for word in command]
-        done = subprocess.run(words, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, input=input)
+    """Runs a command as a user would, without the seconds that the imports of Python's take."""
+    words = [str(word) for word in command]
+    environ = {**ENVIRONMENT, **preloaded()}
+    done = subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, input=input)
     assert (done.returncode != 0) == fails, done.stdout[-2000:] + done.stderr[-4000:]
     return done
-
-
-def _python_of(script):
-    """The module that a script hands over to, and the words before its options; None if it does more than that."""
-    text = script.read_text(encoding="utf-8").replace("\\\n", " ")
-    line = re.search(r"^exec python -m (pipeline\S+) (.*)\"\$@\"$", text, re.MULTILINE)
-    if line is None:
-        return None
-    package = (ROOT / "scripts" / line[1].replace(".", "/")).is_dir()
-    return f"{line[1]}.__main__" if package else line[1], shlex.split(line[2])
 
 
 def prepare(corpus, out, **kwargs):

@@ -1,63 +1,154 @@
-"""Commands of fairseq and of the scripts as functions, each in a process of its own, but without its start.
+"""Commands without the seconds that their imports take: a server imports fairseq once and forks for each of them.
 
-Importing fairseq takes longer than most of what tests ask of it. A server process, one for each process of pytest,
-imports it once; every command is a fork of the server.
+:func:`preloaded` names what such an environment has of its own. Its ``python -m MODULE`` and ``fairseq-*`` are clients
+of the server, also when a script or torchrun starts them. A client hands over its arguments, folder, environment and
+open files, passes signals on, and ends as the forked process ends; when the client is killed, that process is killed as
+well. Everything else in this environment is the real tool.
 """
 
+import atexit
+import contextlib
+import fcntl
+import functools
 import importlib
-import multiprocessing
+import json
+import logging
 import os
+import runpy
+import select
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import warnings
-from contextlib import suppress
 from pathlib import Path
 
-from pipeline import command
+TOOLS = Path(sys.executable).parent
+PRELOADED = [
+    *("fairseq_rope", "fairseq_rope.checkpoints.average", "fairseq_rope.info", "pipeline.results.collect"),
+    *(f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "validate", "preprocess")),
+    *("fairseq.data.data_utils_fast", "torch.distributed.run", "torch._dynamo", "torch.profiler"),
+    *("sacrebleu", "sacremoses", "subword_nmt.apply_bpe", "tqdm"),
+]
+LIKE_THE_SERVER = ("PYTHONPATH", "OMP_NUM_THREADS", "PYTHONHASHSEED")
+"""With other values of these in its environment, a command runs in a Python of its own."""
 
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(
-    [
-        *("tests.processes", "fairseq_rope", "fairseq_cli.train", "fairseq_cli.generate"),
-        *("pipeline.corpus.prepare", "pipeline.corpus.binarize", "pipeline.training.train", "pipeline.scoring.score"),
-    ]
-)
+CLIENT = """#!{python} -IS
+import json, os, signal, socket, sys
+name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+entries = lambda text: text and set(text.split(":"))  # scripts add to PYTHONPATH what it has
+alike = all(entries(os.environ.get(name)) == entries(value) for name, value in {environ!r}.items())
+if not alike or name == "python" and [word for word in words if word != "-u"][:1] != ["-m"]:
+    os.execv(os.path.join({tools!r}, name), [os.path.join({tools!r}, name), *words])
+files = [int(file) for file in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + file)]
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+numbers = {{signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}}
+ignored = [number for number in numbers if signal.getsignal(number) == signal.SIG_IGN]
+call = dict(name=name, words=words, cwd=os.getcwd(), environ=dict(os.environ), files=files, ignored=ignored)
+call = json.dumps(call).encode()
+socket.send_fds(server, [len(call).to_bytes(8, "little")], files)
+server.sendall(call)
+for number in numbers.difference(ignored):
+    signal.signal(number, lambda number, _: server.send(bytes([number])))
+status = int.from_bytes(server.recv(4) or b"\\1", "little", signed=True)
+if status < 0:
+    if status != -signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
 
 
-def call(function, argv, cwd, environ, stdin=None):
-    """What ``subprocess.run`` would return of a command whose entry point is ``function``, as ``module:name``."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / name for name in ("in", "out", "err")]
-        files[0].write_text(stdin or "", encoding="utf-8")
-        words = [str(word) for word in argv]
-        process = SERVER.Process(target=_call, args=(function, words, str(cwd), environ, files))
-        process.start()
-        process.join()
-        out, err = (file.read_text(encoding="utf-8", errors="replace") for file in files[1:])
-    return subprocess.CompletedProcess(words, process.exitcode, out, err)
+@functools.lru_cache
+def preloaded():
+    """PATH and VENV of the clients; the server ends with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="fairseq_rope-tests-"))
+    address, tools = str(folder / "server"), folder / "bin"
+    environ = {name: os.environ.get(name) for name in LIKE_THE_SERVER}
+    text = CLIENT.format(python=sys.executable, environ=environ, tools=str(TOOLS), address=address)
+    tools.mkdir()
+    for name in ["python", *(path.name for path in TOOLS.glob("fairseq-*"))]:
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    server = subprocess.Popen([sys.executable, "-m", "tests.processes", address], stdin=subprocess.DEVNULL)
+    while not os.path.exists(address):
+        assert server.poll() is None
+        time.sleep(0.02)
+    return {"PATH": os.pathsep.join([str(tools), str(TOOLS), os.environ["PATH"]]), "VENV": str(folder)}
 
 
-def _call(function, argv, cwd, environ, files):
-    """Runs in the fork."""
-    for number, file in enumerate(files):
-        handle = os.open(file, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(handle, number)
-    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", buffering=1), os.fdopen(2, "w", buffering=1)
+def serve(address):
+    """Answers clients until the process that started this one has ended."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    parent, listening = os.getppid(), socket.socket(socket.AF_UNIX)
+    listening.bind(f"{address}.new")
+    listening.listen(64)
+    listening.settimeout(1)
+    os.rename(f"{address}.new", address)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while os.getppid() == parent:
+        with contextlib.suppress(socket.timeout):
+            connection, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _attend(connection, Path(address).parent / "bin")
+            connection.close()
+    shutil.rmtree(Path(address).parent)
+
+
+def _attend(connection, tools):
+    """Forks a process for one client, passes signals on to it, and says how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    connection.setblocking(True)
+    size, files, _, _ = socket.recv_fds(connection, 8, 250)
+    call = b""
+    while len(call) < int.from_bytes(size, "little"):
+        call += connection.recv(1 << 20)
+    child = os.fork()
+    if child == 0:
+        connection.close()
+        _become(files, tools, **json.loads(call))
+    for file in [0, 1, 2, *files]:
+        os.close(file)
+    ended = os.pidfd_open(child)
+    while ended not in select.select([connection, ended], [], [])[0]:
+        os.kill(child, (connection.recv(1) or [signal.SIGKILL])[0])
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with contextlib.suppress(OSError):
+        connection.sendall(status.to_bytes(4, "little", signed=True))
+    os._exit(0)
+
+
+def _become(received, tools, name, words, cwd, environ, files, ignored):
+    """Runs the command in this process, with the client's files under the numbers that they have there."""
+    os.setsid()
+    copies = [fcntl.fcntl(file, fcntl.F_DUPFD, 500) for file in received]
+    os.closerange(0, 500)
+    for copy, number in zip(copies, files):
+        os.dup2(copy, number)
+    os.closerange(500, 500 + 2 * len(copies))
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update(environ)
     os.chdir(cwd)
-    sys.argv = argv
+    sys.stdin, sys.stdout, sys.stderr = (open(file, "w" if file else "r", buffering=1) for file in range(3))  # noqa: SIM115
+    sys.executable = str(tools / "python")
     if environ.get("PYTHONWARNINGS") == "ignore":
         warnings.simplefilter("ignore")
-    module, name = function.split(":")
+    for handler in list(logging.getLogger().handlers):
+        logging.getLogger().removeHandler(handler)
+    for module in [module for module in sys.modules if module.startswith("fairseq_cli.")]:
+        del sys.modules[module]  # importing them sets up the log on this process's stderr
     status = 1
     try:
-        main = getattr(importlib.import_module(module), name)
-        if module.startswith("pipeline."):
-            command.run(main)
-        main()
+        _run(name, words)
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
@@ -65,7 +156,23 @@ def _call(function, argv, cwd, environ, files):
             print(ended.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
-    with suppress(OSError):
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
+
+
+def _run(name, words):
+    if name == "python":
+        sys.argv = words[words.index("-m") + 1 :]
+        if not os.environ.get("PYTHONSAFEPATH"):
+            sys.path.insert(0, os.getcwd())
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = [str(TOOLS / name), *words]
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -3,7 +3,6 @@
 import argparse
 import copy
 import shutil
-import sys
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
 from ..commands import SMALL, fairseq, hypotheses, one_line, parameters, run
 from ..helpers import PAD, decoder_input, sentences, task
 
-TOOL = [sys.executable, "-m", "fairseq_rope", "convert"]
+TOOL = ["python", "-m", "fairseq_rope", "convert"]
 DIMENSIONS = dict(encoder_embed_dim=32, decoder_embed_dim=32, encoder_ffn_embed_dim=48, decoder_ffn_embed_dim=48)
 BOTH_LEARNED = dict(encoder_learned_pos=True, decoder_learned_pos=True)
 STOCK = {

@@ -13,6 +13,7 @@ from pipeline.command import Failure
 from pipeline.systems import System, read_systems
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, run
+from ..processes import preloaded
 
 pytestmark = pytest.mark.slow
 
@@ -191,9 +192,9 @@ def test_wrong_options_are_named_in_one_line(tmp_path, options, message):
 
 def test_two_calls_at_once_share_a_folder(corpus, tmp_path):
     words = ["scripts/reproduce.sh", "demo", "--data", str(corpus), "--out", str(tmp_path / "out")]
-    few = ["--max-update", "5", "--save-every", "1", *FLAGS]
+    few, environ = ["--max-update", "5", "--save-every", "1", *FLAGS], {**ENVIRONMENT, **preloaded()}
     both = [
-        subprocess.Popen([*words, "--archs", arch, *few], cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE)
+        subprocess.Popen([*words, "--archs", arch, *few], cwd=ROOT, env=environ, stderr=subprocess.PIPE)
         for arch in ("transformer_none_tiny", "roformer_tiny")
     ]
     said = [call.communicate(timeout=600)[1].decode() for call in both]

@@ -4,7 +4,6 @@ import copy
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from fairseq import options
@@ -17,7 +16,6 @@ from fairseq_rope.training.distributed import install, join_processes
 from ..commands import ENVIRONMENT, ROOT, SMALL, USER_DIR, one_line, parameters, run
 
 TORCHRUN = {"WORLD_SIZE": "3", "RANK": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
-TOOLS = Path(sys.executable).parent
 
 
 def configuration(*flags, parser=options.get_training_parser, adds=("--arch", "roformer_tiny", "--optimizer", "adam")):
@@ -35,7 +33,7 @@ def test_two_processes_train_what_one_does_at_twice_the_batch(data, tmp_path, ar
     train += ["--adam-eps", "1e-4"]  # gradients that are nothing but rounding must not become steps
     train += ["--max-tokens", "300", "--max-update", "6", "--seed", "3", "--no-epoch-checkpoints"]
     run(*train, "--update-freq", 2, "--save-dir", tmp_path / "one")
-    launch = ["torchrun", "--standalone", "--nproc-per-node", "2", TOOLS / "fairseq-train", *train[1:]]
+    launch = ["python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, "--no-python", *train]
     log = run(*launch, "--save-dir", tmp_path / "two")
     assert "training on 2 devices" in log.stdout + log.stderr
     one, two = (parameters(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two"))

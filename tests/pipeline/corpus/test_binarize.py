@@ -55,18 +55,21 @@ def test_a_killed_run_goes_on_where_it_was_and_leaves_no_process(text, tmp_path,
     call = f"binarize(Path({str(text)!r}), ('en', 'de'), {SUBSETS}, Path({str(tmp_path / 'bin')!r}), 2, 1000)"
     program = f"from pathlib import Path; from pipeline.corpus.binarize import binarize; {call}"
     process = subprocess.Popen([sys.executable, "-c", program], env=ENVIRONMENT)
-    while len(list(parts.glob("*/train.*.0*"))) < 2:
+    while len(_finished(parts)) < 2:
         assert process.poll() is None
         time.sleep(0.01)
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    before = {path: path.stat().st_mtime_ns for path in parts.glob("*/train.*.0*") if path.suffix[1:].isdigit()}
-    assert len(children) >= 2 and 2 <= len(before) < 60 and not (tmp_path / "bin").exists()
+    assert len(children) >= 2 and 2 <= len(_finished(parts)) < 60 and not (tmp_path / "bin").exists()
     counts = binarize(text, ("en", "de"), SUBSETS, tmp_path / "bin", workers, 1000)
     assert [counts["train"][lang]["sentences"] for lang in ("en", "de")] == [30000, 30000]
     time.sleep(1.5)
     assert not [child for child in children if Path(f"/proc/{child}/cmdline").exists() and _alive(child)]
+
+
+def _finished(parts):
+    return [path for path in parts.glob("*/train.*.0*") if path.suffix[1:].isdigit()]
 
 
 def _alive(pid):
