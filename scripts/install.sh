@@ -4,6 +4,7 @@
 # Usage: scripts/install.sh
 # Environment: VENV    folder of the environment (default: .venv in the project)
 #              PYTHON  interpreter to make it from, 3.9 or later (default: python3)
+#              EXTRAS  further extras of setup.py, as in EXTRAS=docs,sweep (default: none)
 # The first time it compiles fairseq (about 3 minutes); done before with the same versions, it is skipped.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
@@ -24,10 +25,10 @@ install() {
   "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || "$PYTHON" -m venv "$VENV" || return
   # the metadata of omegaconf 2.0.x, which the official fairseq wants, is refused by later versions of pip
   case $version in 3.9 | 3.10) "$VENV/bin/python" -m pip install 'pip<24.1' || return ;; esac
-  "$VENV/bin/python" -m pip install -e "${ROOT}[scripts,test,plot,export]"
+  "$VENV/bin/python" -m pip install -e "${ROOT}[scripts,test,plot,export${EXTRAS:+,$EXTRAS}]"
 }
 stamp=$VENV/installed
-settings="python $version project $ROOT $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
+settings="python $version project $ROOT extras ${EXTRAS:-none} $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
 if [[ -x $VENV/bin/fairseq-train && -f $stamp && $(<"$stamp") == "$settings" ]]; then
   say "installed before: $VENV"
   exit

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All checks of the project: installs it, then ruff, mypy, import-linter, shellcheck (where installed) and pytest on all
-# cores. About 15 minutes on two cores, 5 more the first time.
+# All checks of the project: installs it, then ruff, mypy, import-linter, shellcheck and mkdocs (where installed) and
+# pytest on all cores. About 15 minutes on two cores, 5 more the first time.
 #
 # Usage: scripts/test.sh [pytest options]
 #
@@ -22,6 +22,14 @@ if command -v shellcheck >/dev/null 2>&1; then
   shellcheck -x scripts/*.sh .ci/run
 else
   say "shellcheck is not installed: the scripts are not checked (apt-get install shellcheck)"
+fi
+if command -v mkdocs >/dev/null 2>&1; then
+  say "mkdocs build --strict"
+  site=$(mktemp -d)
+  mkdocs build --strict --quiet --site-dir "$site"
+  rm -r "$site"
+else
+  say "mkdocs is not installed: the manual is not built (EXTRAS=docs scripts/install.sh)"
 fi
 say "pytest"
 exec python -m pytest -n auto --maxprocesses 8 --dist loadfile "$@"
