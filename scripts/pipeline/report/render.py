@@ -1,0 +1,137 @@
+"""The report as Markdown, from the templates, and as one HTML file, from that Markdown.
+
+Whatever comes from a result file is escaped where a template prints it: it never becomes markup in either form.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from .comparison import LEVEL, Difference
+from .data import Report
+from .systems import Spread
+
+TEMPLATES = Path(__file__).parent / "templates"
+UNESCAPED_BAR, BAR = r"(?<!\\)\|", r"\\|"
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufffe\uffff]+")
+MARKS = re.compile(r"([\\`*_\[\]|~#])")
+STARTS = re.compile(r"^(\d*)([-+=>.)])(?=\s|$)")
+"""What begins a list, a quotation or an underline, if it stands at the beginning of a line."""
+
+
+def plain(value: Any) -> str:
+    """Any value as text on one line, which UTF-8 can write."""
+    return UNPRINTABLE.sub(" ", str(value)).encode("utf-8", "replace").decode("utf-8")
+
+
+def text(value: Any) -> Markup:
+    """Any value as text in Markdown; Markdown stays as it is."""
+    if isinstance(value, Markup):
+        return value
+    escaped = MARKS.sub(r"\\\1", plain(value).replace("&", "&amp;").replace("<", "&lt;"))
+    return Markup(STARTS.sub(r"\1\\\2", escaped))
+
+
+def code(value: Any) -> Markup:
+    """Text in a fixed font."""
+    content = plain(value)
+    fence = "`" * (max((len(run) for run in re.findall("`+", content)), default=0) + 1)
+    space = " " if not content.strip() or content[0] in "` " or content[-1] in "` " else ""
+    return Markup(f"{fence}{space}{content}{space}{fence}")
+
+
+def row(cells: Sequence[Any]) -> Markup:
+    """A row of a table."""
+    return Markup(f"| {' | '.join(re.sub(UNESCAPED_BAR, BAR, text(value).strip()) for value in cells)} |")
+
+
+def whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def number(value: Optional[float]) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "\u2212")
+
+
+def spread(value: Spread) -> str:
+    return number(value.mean) + ("" if value.deviation is None else f"±{value.deviation:.2f}")
+
+
+def change(found: Optional[Difference]) -> str:
+    """A difference, with a star if it is significant."""
+    return f"{signed(found.value)}{'*' if found.significant else ''}" if found else ""
+
+
+def p_values(found: Optional[Difference]) -> str:
+    """Of each seed."""
+    return " / ".join(f"{found.p[seed]:.4f}" for seed in sorted(found.p)) if found else ""
+
+
+def environment() -> Environment:
+    """Jinja2 with our filters, for Markdown; what is printed is escaped."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,  # what macros make is not escaped again
+        finalize=text,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.do"],
+    )
+    filters = (code, row, number, signed, spread, change, p_values, whole)
+    made.filters.update({each.__name__: each for each in filters})
+    made.globals["LEVEL"] = LEVEL
+    return made
+
+
+def to_markdown(report: Report) -> str:
+    """The report as GitHub's Markdown; pictures are files beside it."""
+    made = environment().get_template("report.md.j2").render(report=report)
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+$", "", made, flags=re.MULTILINE)).strip() + "\n"
+
+
+def answers(report: Report) -> str:
+    """The answer of each recipe, for a terminal."""
+    made = environment().get_template("answers.md.j2").render(report=report)
+    inline = [token.children or [] for token in MarkdownIt().parse(made) if token.type == "inline"]
+    return "\n".join("".join(child.content or " " for child in children) for children in inline)
+
+
+def to_html(markdown: str, pictures: Dict[str, str]) -> str:
+    """Markdown as one HTML file that needs nothing else, well-formed as XML, with a table of contents.
+
+    What stands under a heading of the third level is folded. The Markdown has no HTML in it, and each ``<`` of a text
+    is escaped, so that a tag here is one that the parser made.
+
+    Args:
+        pictures: file to SVG, of the pictures in ``markdown``.
+    """
+    body = MarkdownIt("commonmark", {"html": False, "xhtmlOut": True}).enable("table").render(markdown)
+    body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+    body = re.sub(r"<tr>\n<td(.*?)</td>", r'<tr>\n<th scope="row"\1</th>', body)
+    body = re.sub(r'<p><img src="(.*?)" alt="(.*?)" /></p>', lambda found: _figure(found[1], found[2], pictures), body)
+    beginning, *parts = re.split(r"(?=<h[23]>)", body)
+    sections = []  # level, id, heading, content
+    for number, part in enumerate(parts, 1):
+        heading, content = part[4:].split("</h", 1)
+        sections.append((int(part[2]), f"s{number}", Markup(heading), Markup(content[3:])))
+    page = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    return page.get_template("page.html.j2").render(beginning=Markup(beginning), sections=sections)
+
+
+def _figure(file: str, caption: str, pictures: Dict[str, str]) -> str:
+    """The image without its prolog; its ids are made different from those of other images on the page."""
+    svg = pictures[file][pictures[file].index("<svg") :].strip()
+    prefix = re.sub(r"\W", "-", file)
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = re.sub(r"(url\(|href=\")#", rf"\1#{prefix}-", svg)
+    picture = f'<div class="picture" role="img" aria-label="{caption}">{svg}</div>'
+    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
