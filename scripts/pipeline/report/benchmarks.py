@@ -114,7 +114,8 @@ def _table(name: str, kind: Kind, result: Row) -> Table:
     cells: Dict[Tuple[str, ...], Dict[str, List[str]]] = {}
     groups: Dict[str, bool] = {}
     for row in result["rows"]:
-        group = ", ".join(str(row[column]) for column in kind.across)
+        names = [row[column] if isinstance(row[column], str) else f"{column} {row[column]}" for column in kind.across]
+        group = ", ".join(names)
         measured = "candidate" in kind.first or row[RATIO] != 1 or row[QUARTILES] != ONE
         groups[group] = groups.get(group, False) or measured
         line = cells.setdefault(tuple(str(row[column]) for column in kind.first), {})

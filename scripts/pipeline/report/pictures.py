@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
 
 from .data import Report
 from .recipe import Recipe
+from .render import plain
 from .systems import Label
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ def _panel(axes: "Axes", recipe: Recipe) -> None:
             axes.axvline(score.mean, color="#bbbbbb", lw=0.8, zorder=0)
     axes.set_yticks(range(len(rows)), _short([row["label"] for row in rows]), fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_title(recipe["name"], fontsize=10)
-    axes.set_xlabel(f"{metric.name} {metric.arrow} on {test}", fontsize=9)
+    axes.set_title(plain(recipe["name"]), fontsize=10)
+    axes.set_xlabel(f"{metric.name} {metric.arrow} on {plain(test)}", fontsize=9)
     axes.grid(axis="x", color="#eeeeee", lw=0.6)
 
 
@@ -118,7 +119,7 @@ def _short(labels: Sequence[Label]) -> List[str]:
     """The names of systems without the size that all of them have."""
     ends = {label.arch.rpartition("_")[2] for label in labels}
     cut = len(ends.pop()) + 1 if len(ends) == 1 and all("_" in label.arch for label in labels) else 0
-    return [str(Label(label.arch[: len(label.arch) - cut], label.variant)) for label in labels]
+    return [plain(Label(label.arch[: len(label.arch) - cut], label.variant)) for label in labels]
 
 
 def _curves(rows: Rows, curve: str, over: str) -> "Figure":
@@ -138,7 +139,7 @@ def _curves(rows: Rows, curve: str, over: str) -> "Figure":
         look: Any = {"color": COLOURS[place % len(COLOURS)], "ls": STYLES[place // len(COLOURS) % len(STYLES)]}
         for number, points in enumerate(row["curves"]):
             if points[curve]["nll"]:
-                runs.append((number > 0, -points[curve]["nll"][-1], str(row["label"]), points[curve], look))
+                runs.append((number > 0, -points[curve]["nll"][-1], plain(row["label"]), points[curve], look))
     for further, _, label, points, look in sorted(runs, key=lambda run: run[:3]):
         axes.plot([x / unit for x in points[over]], points["nll"], label=None if further else label, lw=1.4, **look)
     axes.set_yscale("log")  # so that the end of training can be seen as well as its beginning, with round numbers

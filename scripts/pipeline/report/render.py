@@ -19,7 +19,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 UNESCAPED_BAR, BAR = r"(?<!\\)\|", r"\\|"
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufffe\uffff]+")
 MARKS = re.compile(r"([\\`*_\[\]|~#])")
-STARTS = re.compile(r"^(\d*)([-+=>.)])(?=\s|$)")
+STARTS = re.compile(r"^(\d*)([-+=>.)])(?=[-=]*(?:\s|$))")
 """What begins a list, a quotation or an underline, if it stands at the beginning of a line."""
 
 
@@ -38,7 +38,7 @@ def text(value: Any) -> Markup:
 
 def code(value: Any) -> Markup:
     """Text in a fixed font."""
-    content = plain(value)
+    content = plain(value).strip()
     fence = "`" * (max((len(run) for run in re.findall("`+", content)), default=0) + 1)
     space = " " if not content.strip() or content[0] in "` " or content[-1] in "` " else ""
     return Markup(f"{fence}{space}{content}{space}{fence}")
