@@ -17,17 +17,21 @@ from ..files import write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from .data import Report, Wanted, read_report
 from .pictures import draw
-from .render import answers, to_html, to_markdown
 
 
-def write(report: Report, folder: Path) -> None:
-    """Writes the report and its pictures."""
+def write(report: Report, folder: Path) -> str:
+    """Writes the report and its pictures; returns the answer of each recipe, for a terminal."""
+    try:
+        from .render import answers, to_html, to_markdown
+    except ModuleNotFoundError as error:  # of an environment that is older than the templates
+        raise Failure(f"the report needs {error.name}, which is not installed: run scripts/install.sh") from None
     markdown = to_markdown(report)
     files: Dict[str, str] = {**report.pictures, "report.md": markdown}
     files["report.html"] = to_html(markdown, report.pictures)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_text(folder / name, text)
+    return answers(report)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -58,8 +62,8 @@ def main(argv: Sequence[str]) -> None:
     with locked(args.out, AS_LONG_AS_IT_TAKES):
         report = read_report(args.results, wanted)
         draw(report)
-        write(report, args.out)
-    print(answers(report))
+        said = write(report, args.out)
+    print(said)
     print(f"Report: {args.out / 'report.html'}")
 
 

@@ -1,8 +1,9 @@
 """All that the report shows, as one plain structure, from result files and benchmark files."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..command import say
 from ..results.file import Broken, Result, ResultError, read_results
@@ -11,6 +12,13 @@ from .benchmarks import Speed, read_speed
 from .claims import Claim, papers
 from .recipe import Recipe, make_recipe
 from .systems import usable
+
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufffe\uffff]+")
+
+
+def plain(value: Any) -> str:
+    """Any value as text on one line, which UTF-8 and XML can hold."""
+    return UNPRINTABLE.sub(" ", str(value)).encode("utf-8", "replace").decode("utf-8")
 
 
 class Wanted(NamedTuple):

@@ -8,9 +8,8 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
 
-from .data import Report
+from .data import Report, plain
 from .recipe import Recipe
-from .render import plain
 from .systems import Label
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ def make_recipe(
         system.unfinished = [r["seed"] for r in cut if (r["arch"], r["variant"]) == system.label]
     rows = [_row(system, tests[0], metric, seeds, steps, baseline) for system in systems]
     longer = _longer_sets(trained, tests)
-    names = [tests[0], *validation, *(test for test in tests[1:] if test not in longer), *longer] if trained else []
+    names = [tests[0], *validation, *(test for test in tests[1:] if test not in longer), *longer] if systems else []
     sets = [_evaluated(test, systems, rows, baseline, metric, tests[0], test in longer) for test in names]
     return {
         "name": name,

@@ -12,20 +12,14 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from .comparison import LEVEL, Difference
-from .data import Report
+from .data import Report, plain
 from .systems import Spread
 
 TEMPLATES = Path(__file__).parent / "templates"
 UNESCAPED_BAR, BAR = r"(?<!\\)\|", r"\\|"
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufffe\uffff]+")
 MARKS = re.compile(r"([\\`*_\[\]|~#])")
 STARTS = re.compile(r"^(\d*)([-+=>.)])(?=[-=]*(?:\s|$))")
 """What begins a list, a quotation or an underline, if it stands at the beginning of a line."""
-
-
-def plain(value: Any) -> str:
-    """Any value as text on one line, which UTF-8 can write."""
-    return UNPRINTABLE.sub(" ", str(value)).encode("utf-8", "replace").decode("utf-8")
 
 
 def text(value: Any) -> Markup:

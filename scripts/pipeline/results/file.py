@@ -67,9 +67,10 @@ def write_result(result: Result, path: Path) -> None:
 def _has_scores(path: Path) -> bool:
     """Whether a result file is that of a finished run, and not damaged."""
     try:
-        return bool(read_result(path)["tests"])
+        result = read_json(path)
     except Failure:
         return False
+    return isinstance(result, dict) and bool(result.get("tests"))
 
 
 def read_result(path: Path) -> Result:

@@ -9,9 +9,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from pipeline.report import build
-from pipeline.report.data import Wanted, read_report
+from pipeline.report.data import Wanted, plain, read_report
 from pipeline.report.pictures import draw
-from pipeline.report.render import code, plain, row, text, to_html, to_markdown
+from pipeline.report.render import code, row, text, to_html, to_markdown
 
 from ...commands import ENVIRONMENT, ROOT
 from .made_results import result
