@@ -61,7 +61,7 @@ class Table(NamedTuple):
     first: Sequence[str]
     groups: List[str]
     columns: List[str]  # of each group
-    rows: List[Tuple[List[str], List[str]]]  # the first cells of each, and those of all groups
+    rows: List[List[str]]  # the first cells of each, and those of all groups
 
 
 @dataclass
@@ -133,7 +133,10 @@ def _table(name: str, kind: Kind, result: Row) -> Table:
         [kind.first[i] for i in varied],
         used,
         [kind.columns[i] for i in filled],
-        [([k[i] for i in varied], [line.get(g, empty)[i] for g in used for i in filled]) for k, line in cells.items()],
+        [
+            [*(k[i] for i in varied), *(line.get(g, empty)[i] for g in used for i in filled)]
+            for k, line in cells.items()
+        ],
     )
 
 

@@ -49,6 +49,8 @@ def make_recipe(
     for system in systems:
         system.unfinished = [r["seed"] for r in cut if (r["arch"], r["variant"]) == system.label]
     rows = [_row(system, tests[0], metric, seeds, steps, baseline) for system in systems]
+    for row in rows:
+        row["published"] = figures.get(row["label"].arch, [""])[0] if not row["label"].variant else ""
     longer = _longer_sets(trained, tests)
     names = [tests[0], *validation, *(test for test in tests[1:] if test not in longer), *longer] if systems else []
     sets = [_evaluated(test, systems, rows, baseline, metric, tests[0], test in longer) for test in names]

@@ -5,7 +5,7 @@ Whatever comes from a result file is escaped where a template prints it: it neve
 
 import re
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -16,7 +16,6 @@ from .data import Report, plain
 from .systems import Spread
 
 TEMPLATES = Path(__file__).parent / "templates"
-UNESCAPED_BAR, BAR = r"(?<!\\)\|", r"\\|"
 MARKS = re.compile(r"([\\`*_\[\]|~#])")
 STARTS = re.compile(r"^(\d*)([-+=>.)])(?=[-=]*(?:\s|$))")
 """What begins a list, a quotation or an underline, if it stands at the beginning of a line."""
@@ -34,29 +33,49 @@ def code(value: Any) -> Markup:
     """Text in a fixed font."""
     content = plain(value).strip()
     fence = "`" * (max((len(run) for run in re.findall("`+", content)), default=0) + 1)
-    space = " " if not content.strip() or content[0] in "` " or content[-1] in "` " else ""
-    return Markup(f"{fence}{space}{content}{space}{fence}")
+    space = " " if content.startswith("`") or content.endswith("`") else ""
+    return Markup(f"{fence}{space}{content}{space}{fence}" if content else "")
 
 
-def row(cells: Sequence[Any]) -> Markup:
-    """A row of a table."""
-    return Markup(f"| {' | '.join(re.sub(UNESCAPED_BAR, BAR, text(value).strip()) for value in cells)} |")
+def label(system: Any) -> Markup:
+    """A system, or the result of one, by its architecture and variant."""
+    arch, variant = (system["arch"], system["variant"]) if isinstance(system, dict) else system
+    return Markup(f"{code(arch)}{f' ({text(variant)})' if variant else ''}")
+
+
+def labels(systems: Sequence[Any]) -> Markup:
+    """One, one and another, or a list with commas."""
+    names = [label(system) for system in systems]
+    return Markup(" and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names))
+
+
+def of(systems: Sequence[Any]) -> Markup:
+    """The systems that something is about, in brackets; empty if it is about all."""
+    return Markup(f" ({labels(systems)})" if systems else "")
+
+
+def count(value: int, what: str) -> str:
+    return f"{value:,} {what}{'' if value == 1 else 's'}"
 
 
 def whole(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def number(value: Optional[float]) -> str:
-    return "" if value is None else f"{value:.2f}"
+def number(value: Optional[float], after: str = "", digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}{after}"
 
 
 def signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "\u2212")
 
 
-def spread(value: Spread) -> str:
-    return number(value.mean) + ("" if value.deviation is None else f"±{value.deviation:.2f}")
+def spread(value: Optional[Spread], best: Optional[float] = None) -> Markup:
+    """Mean and deviation; bold if it is the best."""
+    if value is None:
+        return Markup("not run")
+    shown = number(value.mean) + number(value.deviation).join(["±", ""] if value.deviation is not None else ["", ""])
+    return Markup(f"**{shown}**" if value.mean == best else shown)
 
 
 def change(found: Optional[Difference]) -> str:
@@ -64,24 +83,80 @@ def change(found: Optional[Difference]) -> str:
     return f"{signed(found.value)}{'*' if found.significant else ''}" if found else ""
 
 
+def against(row: Dict[str, Any], test: str) -> str:
+    """The difference of a row to the baseline on a test set."""
+    return "baseline" if row["is_baseline"] else change(row["differences"].get(test))
+
+
 def p_values(found: Optional[Difference]) -> str:
     """Of each seed."""
     return " / ".join(f"{found.p[seed]:.4f}" for seed in sorted(found.p)) if found else ""
+
+
+def seeds(row: Dict[str, Any]) -> str:
+    """Those that were run, those that did not finish, and those that are missing."""
+    parts = [(row["seeds"], ""), (row["stopped"], " not finished"), (row["missing"], " not run")]
+    return "; ".join(f"{', '.join(map(str, some))}{what}" for some, what in parts if some) or "not run"
+
+
+def pick(rows: Sequence[Any], *keys: Any) -> List[Any]:
+    """What is under the keys, one within the other, of each row; None where there is no such entry."""
+
+    def inside(value: Any) -> Any:
+        for key in keys:
+            try:
+                value = value[key]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    return [inside(row) for row in rows]
+
+
+def grid(rows: Iterable[Sequence[Any]], head: Sequence[Any], left: int = 1) -> Markup:
+    """A table; its first columns are aligned to the left."""
+    rule = "|".join("---" if place < left else "---:" for place in range(len(head)))
+    lines = [" | ".join(re.sub(r"(?<!\\)\|", r"\\|", text(cell).strip()) for cell in row) for row in [head, *rows]]
+    return Markup("\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])]))
+
+
+def table(columns: Sequence[Tuple[Any, Sequence[Any]]], left: int = 1) -> Markup:
+    """A table from its columns, each a head and the cells."""
+    return grid(zip(*(cells for _, cells in columns)), [head for head, _ in columns], left)
+
+
+FILTERS = (
+    code,
+    label,
+    labels,
+    of,
+    count,
+    whole,
+    number,
+    signed,
+    spread,
+    change,
+    against,
+    p_values,
+    seeds,
+    pick,
+    grid,
+    table,
+)
 
 
 def environment() -> Environment:
     """Jinja2 with our filters, for Markdown; what is printed is escaped."""
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,  # what macros make is not escaped again
+        autoescape=True,  # what is Markdown is not escaped again
         finalize=text,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=["jinja2.ext.do"],
     )
-    filters = (code, row, number, signed, spread, change, p_values, whole)
-    made.filters.update({each.__name__: each for each in filters})
+    made.filters.update({each.__name__: each for each in FILTERS})
     made.globals["LEVEL"] = LEVEL
     return made
 
