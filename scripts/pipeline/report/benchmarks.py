@@ -10,12 +10,13 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 from ..command import Failure
 from ..files import read_json
 from ..results.file import Broken
-from ..results.shape import PLAIN, problem
+from ..results.shape import LARGEST, PLAIN, between, problem
 
 PATTERN, PREFIX = "benchmark-*.json", "benchmark-"
 SINUSOIDAL = "transformer_sinusoidal_"
 RELATIVE = "time against sinusoidal"
 RATIO, QUARTILES = "times as fast", "quartiles"
+POSITIVE = between(1e-9, LARGEST)
 REMEDY = "make it again with scripts/benchmark.sh"
 ONE = "1.0 to 1.0"
 """Quartiles of the baseline itself."""
@@ -31,15 +32,11 @@ class Kind(NamedTuple):
     columns: Sequence[str]  # and those with its numbers
     across: Sequence[str] = ()  # whose values are columns, with ``columns`` in them
 
-    def takes(self, row: Any) -> bool:
-        names = [*self.first, *self.across, RATIO, QUARTILES, *(name for name in self.columns if name != RELATIVE)]
-        if problem(row, {name: PLAIN for name in names}):
-            return False
-        return all(isinstance(row[name], (int, float)) and row[name] > 0 for name in (RATIO, *self._seconds))
-
-    @property
-    def _seconds(self) -> Sequence[str]:
-        return [name for name in self.columns if name == "seconds"]
+    def takes(self, result: Any) -> bool:
+        """Whether a file has rows, and all of this kind."""
+        names = {*self.first, *self.across, *self.columns} - {RELATIVE}
+        row = {name: POSITIVE if name in ("seconds", RATIO) else PLAIN for name in names}
+        return not problem(result, {"rows": [row]}) and bool(result["rows"])
 
 
 TRAINING = Kind("Training steps", ("candidate", "precision"), ("seconds", RATIO, QUARTILES, "share of peak", RELATIVE))
@@ -86,7 +83,7 @@ def read_speed(paths: Sequence[Path]) -> Tuple[Speed, List[Broken]]:
         except Failure as error:
             broken.append(Broken(file, str(error).removeprefix(f"{file} ").removesuffix(f": {REMEDY}")))
             continue
-        kind = next((kind for kind in KINDS if _is(result, kind)), None)
+        kind = next((kind for kind in KINDS if kind.takes(result)), None)
         if kind is None:
             speed.others.append(file.name)
             continue
@@ -99,11 +96,6 @@ def read_speed(paths: Sequence[Path]) -> Tuple[Speed, List[Broken]]:
     speed.tables = {kind.title: speed.tables[kind.title] for kind in KINDS if kind.title in speed.tables}
     speed.machines = [(text, names if len(machines) > 1 else []) for text, names in machines.items()]
     return speed, broken
-
-
-def _is(result: Any, kind: Kind) -> bool:
-    rows = result.get("rows") if isinstance(result, dict) else None
-    return bool(isinstance(rows, list) and rows and all(kind.takes(row) for row in rows))
 
 
 def _table(name: str, kind: Kind, result: Row) -> Table:

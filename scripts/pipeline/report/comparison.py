@@ -1,7 +1,7 @@
 """Systems against a baseline on one test set: order, differences, sacrebleu's paired bootstrap, lengths."""
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from ..scoring.kinds import METRICS
 from ..scoring.statistics import BUCKETS, by_length, paired_bootstrap, rows
@@ -84,12 +84,16 @@ def differences(
     p: Dict[Label, Dict[int, float]] = {system.label: {} for system in systems}
     signature = ""
     for seed, entry in baseline.tests(test).items() if metric == BLEU else ():
-        others = [system for system in systems if _both(system, baseline, test, seed)]
-        if others:
-            statistics = {str(i): rows(system.tests(test)[seed]["statistics"]) for i, system in enumerate(others)}
-            p_values, signature = paired_bootstrap(rows(entry["statistics"]), statistics)
+        others = [(s.label, s.tests(test)[seed]) for s in systems if _both(s, baseline, test, seed)]
+        new = {
+            str(i): rows(other["statistics"]) for i, (_, other) in enumerate(others) if _pair(entry, other) not in _P
+        }
+        if new:
+            p_values, signature = paired_bootstrap(rows(entry["statistics"]), new)
             for i, value in p_values.items():
-                p[others[int(i)].label][seed] = value
+                _P[_pair(entry, others[int(i)][1])] = (value, entry, others[int(i)][1])
+        for label, other in others:
+            p[label][seed] = _P[_pair(entry, other)][0]
     found = {}
     own = baseline.scores(test, metric)
     for system in systems:
@@ -98,6 +102,14 @@ def differences(
         if by_seed and system is not baseline:
             found[system.label] = Difference(by_seed, p[system.label], METRICS[metric].sign)
     return found, signature
+
+
+_P: Dict[FrozenSet[int], Tuple[float, Any, Any]] = {}
+"""p of two entries of a test set, whichever is the baseline; it holds both, so that no others get their ids."""
+
+
+def _pair(one: Any, other: Any) -> FrozenSet[int]:
+    return frozenset((id(one), id(other)))
 
 
 def _both(system: System, baseline: System, test: str, seed: int) -> bool:

@@ -132,7 +132,9 @@ def _curves(rows: Rows, curve: str, over: str) -> "Figure":
 
     figure = _figure(9, 4.2)
     axes = figure.subplots()
-    unit, name = _unit(rows, curve) if over == "seconds" else (1, "updates")
+    longest = max(max(points[curve][over], default=0) for row in rows for points in row["curves"])
+    named = [(unit, name) for least, unit, name in UNITS if longest >= least]
+    unit, name = named[0] if over == "seconds" else (1, "updates")
     runs = []
     for place, row in enumerate(rows):
         look: Any = {"color": COLOURS[place % len(COLOURS)], "ls": STYLES[place // len(COLOURS) % len(STYLES)]}
@@ -150,11 +152,6 @@ def _curves(rows: Rows, curve: str, over: str) -> "Figure":
     axes.grid(color="#dddddd", lw=0.6)
     figure.legend(loc="outside right upper", frameon=False, fontsize=9, handlelength=2.8)
     return figure
-
-
-def _unit(rows: Rows, curve: str) -> Tuple[int, str]:
-    longest = max((max(points[curve]["seconds"], default=0) for row in rows for points in row["curves"]), default=0)
-    return next((unit, name) for least, unit, name in UNITS if longest >= least)
 
 
 def _draw_positions(report: Report, recipe: Recipe) -> None:

@@ -96,12 +96,12 @@ def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
 
 def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[Broken]]:
     """The results that can stand side by side, and the files of those that cannot: a run that another file has, test
-    sets of one name with other sentences than in the files before."""
+    sets of one name with other sentences than in the files before. A finished run comes before one that is not."""
     kept: List[Result] = []
     left_out: List[Broken] = []
     origin: Dict[Tuple[Any, ...], str] = {}
     texts: Dict[Tuple[str, str], Tuple[str, Any]] = {}
-    for path, result in results:
+    for path, result in sorted(results, key=lambda pair: bool(pair[1].get("unfinished"))):
         run = (*_key(result), *_settings(result), result["seed"])
         own = {(result["recipe"], name): (path.name, _text(test)) for name, test in result["tests"].items()}
         other = [name for name, (_, text) in own.items() if name in texts and texts[name][1] != text]

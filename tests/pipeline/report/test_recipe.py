@@ -110,7 +110,8 @@ def test_one_system_is_not_called_the_best(tmp_path):
     result(tmp_path, ROTARY, test=0.6)
     said = markdown(tmp_path).split("##")[0]
     assert f"Best on `test`: the baseline `{SINUSOIDAL}`" in said
-    assert f"The next, `{ROTARY}`, has \u2212{bleu('test', 0.4) - bleu('test', 0.6):.2f} (significant)." in said
+    less = bleu("test", 0.4) - bleu("test", 0.6)
+    assert f"The next, `{ROTARY}`, has \u2212{less:.2f} (significant, 1 seed)." in said
 
 
 def test_perplexity_ranks_from_below(tmp_path):
