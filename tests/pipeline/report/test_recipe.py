@@ -1,4 +1,4 @@
-"""The data of the report: order, differences, significance, variants, longer sentences, costs, what was not run."""
+"""The data of the report: order, differences, significance, variants, longer sentences, what was not run."""
 
 import statistics
 
@@ -6,7 +6,6 @@ import pytest
 
 from pipeline.report.comparison import Difference, choose_baseline, differences
 from pipeline.report.data import Wanted, read_report
-from pipeline.report.recipe import still_falling
 from pipeline.report.systems import System, group, spread
 from pipeline.results.file import ResultError, read_results
 from pipeline.scoring.statistics import paired_bootstrap, rows
@@ -14,7 +13,6 @@ from pipeline.scoring.statistics import paired_bootstrap, rows
 from .made_results import markdown, part, recipe, result, row, scored
 
 SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "transformer_learned_tiny"
-MEASURED = {"threads": "1", "jobs": "2"}
 
 
 def bleu(name, rate):
@@ -194,52 +192,6 @@ def test_seeds_of_other_settings_are_systems_of_their_own(tmp_path):
         f"{LEARNED} (settings 1)",
         f"{LEARNED} (settings 2)",
     ]
-
-
-@pytest.mark.parametrize(
-    ("other", "relative"),
-    [
-        ({}, 0.8),
-        ({"machine": "y"}, None),
-        ({"measured": {"threads": "1", "jobs": "1"}}, None),
-        ({"measured": {"threads": "1"}}, None),
-        ({"speed": None}, None),
-    ],
-)
-def test_speeds_are_compared_only_if_they_were_measured_alike(tmp_path, other, relative):
-    result(tmp_path, SINUSOIDAL, measured=MEASURED)
-    result(tmp_path, ROTARY, **{"measured": MEASURED, "speed": 80, **other})
-    made = recipe(tmp_path)
-    assert row(made, ROTARY)["speed"] == relative and row(made, SINUSOIDAL)["speed"] == 1
-
-
-@pytest.mark.parametrize(
-    ("nll", "falling"), [([3.0, 2.5, 2.0, 1.99], False), ([3.0, 2.5, 2.0, 1.98], True), ([2.0], False), ([], False)]
-)
-def test_a_training_that_ended_early_is_noticed(nll, falling):
-    assert still_falling({"curve": {"valid": {"updates": [50, 70, 80, 100][: len(nll)], "nll": nll}}}) == falling
-
-
-def test_costs_are_those_of_the_log_and_said_once_if_they_are_alike(tmp_path):
-    result(tmp_path, SINUSOIDAL, measured=MEASURED)
-    result(tmp_path, ROTARY, measured=MEASURED, speed=80)
-    made = recipe(tmp_path)["made"]
-    assert made["costs"] == ["tokens per second"]
-    assert (
-        made["common_costs"]["wall time"] == "0 min 50 s" and made["common_costs"]["validation perplexity ↓"] == "4.00"
-    )
-    result(tmp_path, ROTARY, speed=80)  # not recorded how many runs shared the machine
-    assert row(recipe(tmp_path), ROTARY)["costs"]["wall time"] == ""
-
-
-def test_a_command_stands_once_for_all_its_runs(tmp_path):
-    for arch, seed in ((ROTARY, 1), (ROTARY, 2), (SINUSOIDAL, 1)):
-        result(tmp_path, arch, seed)
-    made = recipe(tmp_path)["made"]
-    assert made["commands"] == {
-        "scripts/train.sh --arch ARCH --seed SEED": {(ROTARY, ""): [1, 2], (SINUSOIDAL, ""): [1]}
-    }
-    assert made["averaged"] == [(5, [])] and made["commits"] == [("not recorded", [])]
 
 
 def test_published_figures_stand_beside_the_systems_of_their_test_set(tmp_path):
