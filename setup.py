@@ -36,7 +36,10 @@ setup(
             'import-linter>=2.16; python_version >= "3.10"',  # older ones find no cycles
             "setuptools>=70.1",  # the first that builds a wheel by itself
         ],
-        "scripts": ['tomli; python_version < "3.11"'],  # recipes are TOML
+        "scripts": [
+            'tomli; python_version < "3.11"',  # recipes are TOML
+            *["jinja2>=3.1", "markdown-it-py>=3.0"],  # the report
+        ],
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
         "docs": [

@@ -29,6 +29,7 @@ from .checkpoints.convert import FORMS, convert_file
 from .checkpoints.files import save_checkpoint
 from .export import QUANTIZATIONS, export
 from .inspection import pictures
+from .inspection.terms import Rotation
 from .options import SIDES
 
 PROGRAM = "fairseq-rope"
@@ -168,7 +169,8 @@ def _add_plot(commands: Any) -> None:
 def _plot(args: argparse.Namespace) -> str:
     pictures.require_matplotlib()
     if args.kind == "decay":
-        figure = pictures.draw_decay(args.rope_dim, args.rope_base, args.max_distance)
+        rotations = [Rotation(dim, base) for dim in args.rope_dim for base in args.rope_base]
+        figure = pictures.draw_decay(rotations, args.max_distance, "Long-term decay of RoPE")
     elif args.kind == "tupe":
         figure = pictures.draw_tupe(args.folder, args.side, args.length)
     else:

@@ -11,19 +11,21 @@ What exactly is drawn is said in :mod:`.terms`. RUN is a model folder, as ``scri
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import numpy as np
 from torch import Tensor
 
 from ..checkpoints.files import replacing
-from .terms import by_distance, encoding_name, load_model, long_term_decay, position_bias, tupe_correlations
+from .terms import Rotation, by_distance, encoding_name, load_model, long_term_decay, position_bias, tupe_correlations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 120
-COLUMNS = 4  # heat maps of one row, where they have no natural order
+SHARE = 0.99  # of the absolute values, where the colours end
+COLUMNS = 4  # heat maps of TUPE in a row
+ADDED = "added to the logits"
 QUERY, KEY = "query position i", "key position j"
 
 
@@ -43,37 +45,43 @@ def new_figure(width: float, height: float) -> "Figure":
     return figure
 
 
-def draw_decay(dims: Sequence[int], bases: Sequence[float], max_distance: int) -> "Figure":
-    """One line for each dimension and base, of :func:`long_term_decay`."""
+def draw_decay(rotations: Sequence[Rotation], max_distance: int, heading: str = "") -> "Figure":
+    """One line for each rotation, of :func:`long_term_decay`."""
     figure = new_figure(6.4, 4)
     axes = figure.subplots()
-    for dim in dims:
-        for base in bases:
-            axes.plot(long_term_decay(dim, base, max_distance).tolist(), label=f"d = {dim}, base {base:g}", lw=1.2)
-    axes.set(xlabel="relative distance", ylabel="relative upper bound", title="Long-term decay of RoPE")
+    for rotation in rotations:
+        decay = long_term_decay(rotation.dim, rotation.base, max_distance, rotation.stretch)
+        axes.plot(decay.tolist(), label=str(rotation), lw=1.2)
+    axes.set(xlabel="relative distance, tokens", ylabel="relative upper bound", title=heading)
     axes.set_xlim(0, max(max_distance, 1))
     axes.set_ylim(bottom=0)
     axes.legend()
     return figure
 
 
-def draw_maps(maps: Tensor, titles: Sequence[str], columns: int, heading: str, label: str) -> "Figure":
-    """Heat maps ``(N, T, T)`` row by row in a grid, with one colour scale, white at 0, for all of them.
+def draw_maps(rows: Mapping[str, Any], columns: int, heading: str, label: str) -> "Figure":
+    """Heat maps ``(H, T, T)`` of each name, its heads in a row, or in several of at most ``columns``.
 
-    The scale ends at the largest but one per cent of the absolute values, so that single pairs do not pale the rest.
+    There is one colour scale, white at 0, for all of them. It ends at the largest but one per cent of the absolute
+    values, so that single pairs do not pale the rest. What is None or nan, a key that a query does not see, is grey.
     """
-    rows = -(-len(maps) // columns)
-    limit = float(np.nanquantile(maps.abs().double().numpy(), 0.99)) or 1.0
-    figure = new_figure(1.7 * columns + 1.6, 1.8 * rows + 1)
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    for axes in grid.flat[len(maps) :]:
-        axes.set_axis_off()
-    for axes, values, title in zip(grid.flat, maps, titles):
-        image = axes.imshow(values.double().numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
-        axes.set_facecolor("lightgrey")  # what a query does not see
-        axes.set_title(title, fontsize=9)
-        axes.tick_params(labelsize=7)
-    figure.colorbar(image, ax=grid, label=label, extend="both", shrink=min(1.0, 2.5 / rows), aspect=25)
+    maps = {name: np.array(values, dtype=float) for name, values in rows.items()}
+    columns = min(columns, max(len(values) for values in maps.values()))
+    limit = float(np.nanquantile(np.concatenate([np.abs(values).ravel() for values in maps.values()]), SHARE)) or 1.0
+    cells = [(name, first) for name, values in maps.items() for first in range(0, len(values), columns)]
+    figure = new_figure(1.7 * columns + 1.6, 1.8 * len(cells) + 1)
+    grid = figure.subplots(len(cells), columns, squeeze=False, sharex=True, sharey=True)
+    for panels, (name, first) in zip(grid, cells):
+        panels[0].set_ylabel(name, fontsize=9)
+        for axes, head in zip(panels, range(first, first + columns)):
+            if head >= len(maps[name]):
+                axes.set_axis_off()
+                continue
+            image = axes.imshow(maps[name][head], cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="none")
+            axes.set_facecolor("lightgrey")
+            axes.set_title(f"head {head + 1}", fontsize=9)
+            axes.tick_params(labelsize=7)
+    figure.colorbar(image, ax=grid, label=label, extend="both", shrink=min(1.0, 2.5 / len(cells)), aspect=25)
     _label(figure, heading, KEY, QUERY)
     return figure
 
@@ -101,7 +109,8 @@ def draw_distances(bias: Tensor, heading: str) -> "Figure":
 
 
 def _label(figure: "Figure", heading: str, below: str, left: str) -> None:
-    figure.suptitle(heading, fontsize=11)
+    if heading:
+        figure.suptitle(heading, fontsize=11)
     figure.supxlabel(below, fontsize=10)
     figure.supylabel(left, fontsize=10)
 
@@ -115,10 +124,8 @@ def save_picture(figure: "Figure", path: Path) -> None:
 def draw_tupe(folder: Path, side: str, length: int) -> "Figure":
     """One heat map for each head, of :func:`tupe_correlations` of a run's model."""
     model = load_model(folder)
-    maps = tupe_correlations(model, side, length)
-    titles = [f"head {head + 1}" for head in range(len(maps))]
     heading = f"Learned correlations of positions\n{_where(model, side, folder)}"
-    return draw_maps(maps, titles, min(COLUMNS, len(maps)), heading, "added to the logits")
+    return draw_maps({side: tupe_correlations(model, side, length)}, COLUMNS, heading, ADDED)
 
 
 def draw_bias(folder: Path, side: str, length: int, sentences: int, seed: int, by_distance: bool) -> "Figure":
@@ -128,9 +135,8 @@ def draw_bias(folder: Path, side: str, length: int, sentences: int, seed: int, b
     heading = f"Effective position bias\n{_where(model, side, folder)}"
     if by_distance:
         return draw_distances(bias, heading)
-    layers, heads = bias.shape[:2]
-    titles = [f"layer {layer + 1}, head {head + 1}" for layer in range(layers) for head in range(heads)]
-    return draw_maps(bias.flatten(0, 1), titles, heads, heading, "logit, mean of each row = 0")
+    layers = {f"layer {layer + 1}": maps for layer, maps in enumerate(bias)}
+    return draw_maps(layers, bias.size(1), heading, "logit, mean of each row = 0")
 
 
 def _where(model: Any, side: str, folder: Path) -> str:

@@ -7,7 +7,7 @@ see a key. :mod:`.pictures` draws the results.
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -26,7 +26,19 @@ SMALLEST_WEIGHT = torch.finfo(torch.float).tiny
 """The attention's weights are fp32: what is smaller than this counts as this, if some other sentence has more."""
 
 
-def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 250) -> Tensor:
+class Rotation(NamedTuple):
+    """What RoPE's decay depends on: rotated channels of a head, base, and what positions are divided by."""
+
+    dim: int
+    base: float
+    stretch: float = 1.0
+
+    def __str__(self) -> str:
+        stretched = f", positions / {self.stretch:g}" if self.stretch != 1 else ""
+        return f"d = {self.dim}, base {self.base:,.6g}{stretched}"
+
+
+def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 250, stretch: float = 1.0) -> Tensor:
     """The factor of RoPE's upper bound that depends on the distance (RoFormer eq. 29 and Fig. 2; arXiv eq. 37).
 
     ``1/(d/2) sum_m |S_m|``, m = 1..d/2, with ``S_m = sum_{n<m} exp(i * distance * theta_n)``: ``(max_distance + 1,)``,
@@ -36,16 +48,18 @@ def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 2
         dim: d, the rotated channels of a head.
         base: of the frequencies ``theta_n = base^(-2n/d)``.
         max_distance: the last distance, in tokens; the first is 0.
+        stretch: what positions are divided by.
 
     Raises:
-        ValueError: an odd dimension, a base that is not above 1, or no distance.
+        ValueError: an odd dimension, a base that is not above 1, no distance, or a stretch below 1.
     """
     if not 1 <= max_distance <= LARGEST_DISTANCE:
         raise ValueError(f"--max-distance must be at least 1 and at most {LARGEST_DISTANCE}, not {max_distance}")
     if dim < 2:
         raise ValueError(f"--rope-dim must be even and at least 2, not {dim}")
     stack = Stack(dim, num_heads=1, num_layers=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
-    encoding = RotaryEncoding(stack, RotaryOptions(base=base, dim=dim))
+    scaling = "none" if stretch == 1 else "linear"
+    encoding = RotaryEncoding(stack, RotaryOptions(base=base, dim=dim, scaling=scaling, scaling_factor=stretch))
     terms = encoding.rotation(torch.arange(max_distance + 1)[None])[0, 0]  # (max_distance + 1, d/2)
     return terms.to(torch.complex128).cumsum(-1).abs().mean(-1)
 

@@ -15,7 +15,7 @@ from .processes import SCRIPTS, run_script
 from .recipes import Recipe
 from .results import finished
 from .results.collect import collect
-from .results.file import Result, read_results, write_result
+from .results.file import Result, read_result, write_result
 from .systems import System
 
 SEARCH = "beam 4, lenpen 0.6"
@@ -53,8 +53,7 @@ class Experiment:
         Raises:
             Failure: it is missing or damaged.
         """
-        ((_, result),) = read_results([self.file])
-        return result
+        return read_result(self.file)
 
     def is_finished(self) -> bool:
         """Whether the result file is that of this run, from here or from another machine."""

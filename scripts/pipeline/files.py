@@ -54,17 +54,23 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replaces ``path`` by ``value`` as indented JSON."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    """Replaces ``path`` by ``value`` as JSON."""
+    write_text(path, to_text(value) + "\n")
 
 
 def to_text(value: Any, indent: int = 0) -> str:
-    """JSON with an entry a line and each list on one line: for long lists of numbers."""
-    if not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    inner = " " * (indent + 1)
-    lines = [f"{inner}{json.dumps(key)}: {to_text(entry, indent + 1)}" for key, entry in value.items()]
-    return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
+    """JSON with an entry a line, and so each of a list of objects; any other list is on one line, however long."""
+    inner, end = " " * (indent + 1), " " * indent
+    if isinstance(value, dict) and value:
+        lines = [f"{inner}{_line(key)}: {to_text(entry, indent + 1)}" for key, entry in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{end}}}"
+    if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+        return "[\n" + ",\n".join(inner + _line(entry) for entry in value) + f"\n{end}]"
+    return _line(value)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
@@ -74,13 +80,18 @@ def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
         Failure: it is missing, damaged or cannot be read; the message names ``remedy``.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except FileNotFoundError:
         raise Failure(f"{path} not found: {remedy}") from None
     except OSError as error:
         raise Failure(f"{path} cannot be read ({error.strerror}): {remedy}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Failure(f"{path} is not JSON, or damaged: {remedy}") from None
+
+
+def _refuse(constant: str) -> None:
+    """NaN and infinity are no JSON."""
+    raise ValueError(constant)
 
 
 def read_lines(path: Path) -> List[str]:

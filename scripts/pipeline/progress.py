@@ -1,13 +1,15 @@
 """One progress bar for each long step, on stderr: a live bar in a terminal, else a line now and then."""
 
 import json
+import re
 import sys
 import time
-from typing import Any, Dict, Iterable, Iterator, Optional
+from typing import Any, Dict, Iterable, Iterator, Optional, Tuple
 
 from tqdm import tqdm
 
 SECONDS_BETWEEN_LINES = 60.0
+STATISTICS = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})\s*$")
 
 
 class Progress:
@@ -51,7 +53,7 @@ def train(lines: Iterable[str], total: int, label: str = "train") -> None:
     progress = Progress(label, total, "updates")
     notes: Dict[str, str] = {}
     for line in lines:
-        stats = _stats(line)
+        _, stats = log_line(line)
         for key, name in (("loss", "loss"), ("train_wps", "wps"), ("wps", "wps"), ("valid_loss", "valid loss")):
             if key in stats:
                 notes[name] = str(stats[key])
@@ -61,14 +63,16 @@ def train(lines: Iterable[str], total: int, label: str = "train") -> None:
     progress.close()
 
 
-def _stats(line: str) -> Dict[str, Any]:
-    start = line.find("{")
-    if start < 0 or '"epoch"' not in line:
-        return {}
+def log_line(line: str) -> Tuple[str, Dict[str, Any]]:
+    """``train_inner``, ``train`` or ``valid``, and the numbers of such a line of fairseq-train's JSON log.
+
+    Both are empty for any other line, and for one that a kill cut off.
+    """
+    match = STATISTICS.search(line)
     try:
-        return dict(json.loads(line[start:]))
+        return (match[1], json.loads(match[2])) if match else ("", {})
     except ValueError:
-        return {}
+        return "", {}
 
 
 def generate(lines: Iterable[bytes], total: int, label: str = "translate") -> Iterator[bytes]:

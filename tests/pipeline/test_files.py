@@ -22,13 +22,27 @@ def test_text_is_written_as_it_is_in_utf_8(tmp_path):
     assert (tmp_path / "a").read_bytes() == "ä\r\nb\u2028c\n".encode()
 
 
-def test_json_is_indented_and_comes_back(tmp_path):
-    write_json(tmp_path / "a.json", {"ä": [1, 2.5], "b": None})
-    assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n "ä": [\n  1,\n  2.5\n ],\n "b": null\n}\n'
-    assert read_json(tmp_path / "a.json") == {"ä": [1, 2.5], "b": None}
-    (tmp_path / "a.json").write_text("{")
-    with pytest.raises(Failure, match=r"a\.json is not JSON, or damaged: make it again"):
-        read_json(tmp_path / "a.json")
+def test_json_has_an_entry_a_line_and_comes_back(tmp_path):
+    value = {"ä": [1, 2.5], "b": None, "c": {"d": {}}, "rows": [{"e": 1}, {"e": "ä"}]}
+    write_json(tmp_path / "a.json", value)
+    assert (tmp_path / "a.json").read_text(encoding="utf-8").splitlines() == [
+        "{",
+        ' "ä": [1,2.5],',
+        ' "b": null,',
+        ' "c": {',
+        '  "d": {}',
+        " },",
+        ' "rows": [',
+        '  {"e":1},',
+        '  {"e":"ä"}',
+        " ]",
+        "}",
+    ]
+    assert read_json(tmp_path / "a.json") == value
+    for damaged in ("{", '{"a": NaN}', "[" * 100000):
+        (tmp_path / "a.json").write_text(damaged)
+        with pytest.raises(Failure, match=r"a\.json is not JSON, or damaged: make it again"):
+            read_json(tmp_path / "a.json")
 
 
 def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path):

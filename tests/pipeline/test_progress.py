@@ -44,5 +44,6 @@ def test_generation_is_passed_on_unchanged_and_counted(bars):
 
 def test_a_line_now_and_then_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
-    progress.train(['{"epoch": 1, "loss": "2", "num_updates": "5"}'], total=10, label="train x")
+    line = '| train_inner | {"epoch": 1, "loss": "2", "num_updates": "5"}'
+    progress.train([line], total=10, label="train x")
     assert capsys.readouterr().err == "train x: 5 of 10 updates loss 2\n"

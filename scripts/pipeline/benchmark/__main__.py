@@ -8,8 +8,9 @@ from typing import Any, Dict, Sequence
 import torch
 
 from ..command import Parser, run, split_at_dashes
+from ..files import write_json
 from . import BenchmarkError, attention, decode, machine, prepare, quiet, rope, train
-from .output import as_command, as_text, write
+from .output import as_command, as_text
 
 BENCHMARKS: Dict[str, Any] = {
     "train": train,
@@ -82,7 +83,7 @@ def main(argv: Sequence[str]) -> None:
     result["machine"] = machine.describe(args.device)
     print(as_text(result), flush=True)
     if args.out:
-        write(result, args.out)
+        write_json(args.out, result)
 
 
 if __name__ == "__main__":

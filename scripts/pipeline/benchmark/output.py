@@ -1,11 +1,7 @@
 """A result as a Markdown table and as JSON."""
 
-import json
 import shlex
-from pathlib import Path
 from typing import Any, Dict, List, Sequence
-
-from ..files import write_text
 
 Result = Dict[str, Any]
 """``what``, settings, ``rows`` of the table (all with the same columns) and ``machine``."""
@@ -36,19 +32,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {entry}" for key, entry in value.items())
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def as_json(result: Result) -> str:
-    """JSON with an entry, or a row, a line."""
-    entries = []
-    for name, value in result.items():
-        text = json.dumps(value, ensure_ascii=False)
-        if name == "rows":
-            text = "[\n" + ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in value) + "\n ]"
-        entries.append(f" {json.dumps(name)}: {text}")
-    return "{\n" + ",\n".join(entries) + "\n}\n"
-
-
-def write(result: Result, path: Path) -> None:
-    """Writes the JSON beside its target and renames it."""
-    write_text(path, as_json(result))

@@ -1,144 +1,127 @@
-"""The parts of the report about what went into the runs: data, costs, what did not finish, commands, versions."""
+"""What went into the runs of a recipe, as data: costs, data, commands, commits, versions."""
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+import re
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..results.file import Result
-from .cells import by_system, duration, label, system_rows
-from .document import Block, Bullets, Code, Heading, Listing, Paragraph, Table, Text
-from .systems import System, mean
+from .systems import Label, System, mean
+
+HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
+PLACES = re.compile(r"--(arch|seed) \S+")
+
+Grouped = List[Tuple[Any, List[Label]]]
+"""Distinct values, each with its systems; without them if there is one value alone."""
 
 
-def data(systems: Sequence[System]) -> List[Block]:
-    """What the runs were trained on."""
-    lines = [(system, _data_line(result["data"])) for system in systems for result in system.results]
-    return [Paragraph(f"Data: {line}.") for line in by_system(lines)]
+def grouped(pairs: Iterable[Tuple[Label, Any]], all_named: bool = False) -> Grouped:
+    """The distinct values in their order, but empty ones; ``all_named`` if one value alone has its systems too."""
+    found: Grouped = []
+    for label, value in pairs:
+        labels = next((labels for known, labels in found if known == value), None)
+        if labels is None and value:
+            found.append((value, [label]))
+        elif labels is not None and label not in labels:
+            labels.append(label)
+    return [(found[0][0], [])] if len(found) == 1 and not all_named else found
 
 
-def _data_line(data: Dict[str, Any]) -> str:
-    """What the data are, as far as it is recorded."""
-    pairs: Dict[str, Any] = data.get("pairs") or {}
-    known: List[Tuple[str, Any]] = [
-        ("{:,} training pairs", pairs.get("train")),
-        ("{:,} after cleaning", data.get("kept")),
-        ("{:,} for validation", pairs.get("valid")),
-        ("{:,} BPE merges", data.get("merges")),
-        ("a vocabulary of {:,} types", data.get("vocabulary")),
-    ]
-    parts = [text.format(number) for text, number in known if number is not None]
-    return ", ".join(parts)
+def made(systems: Sequence[System], unfinished: Sequence[Result], baseline: Optional[System]) -> Dict[str, Any]:
+    """How the runs were made; those that did not finish count for commands, commits and versions."""
+    runs = [(system.label, result) for system in systems for result in system.results]
+    every = [*runs, *((Label(result["arch"], result["variant"]), result) for result in unfinished)]
+    commands: Dict[str, Dict[Label, List[int]]] = {}  # with ARCH and SEED, to the seeds of each system
+    for label, result in every:
+        command = PLACES.sub(lambda option: f"--{option[1]} {option[1].upper()}", result["run"]["command"])
+        commands.setdefault(command, {}).setdefault(label, []).append(result["seed"])
+    tables = [costs(system) for system in systems if system.runs]
+    columns = [key for key in tables[0] if any(table[key] for table in tables)] if tables else []
+    common = [key for key in columns if len({table[key] for table in tables}) == 1 and len(tables) > 1]
+    changed = [(s.label, changes(s, baseline)) for s in systems if s.runs and baseline]
+    return {
+        "data": grouped((label, _data(result["data"])) for label, result in runs),  # numbers by name
+        "prepared": grouped((label, result["data"].get("command")) for label, result in runs),
+        "averaged": grouped((label, result["training"]["averaged"]) for label, result in runs),
+        "scored": {test["subset"]: name for _, result in runs for name, test in result["tests"].items()},
+        "commands": commands,
+        "otherwise": grouped(changed, all_named=True),  # than the baseline
+        "commits": grouped((label, _commit(result)) for label, result in every),
+        "versions": grouped((label, _listed(result["run"]["versions"])) for label, result in every),
+        "common_costs": {key: tables[0][key] for key in common},
+        "costs": [key for key in columns if key not in common],
+    }
 
 
-def costs(systems: Sequence[System]) -> List[Block]:
-    """What the trainings took, and where they ended."""
-
-    def cells(system: System) -> List[Text]:
-        def average(key: str) -> float:
-            return mean(result["training"][key] or 0.0 for result in system.results)
-
-        total, trained = round(average("parameters")), round(average("parameters_trained"))
-        ends = [result["curve"]["valid"]["nll"][-1:] for result in system.results]
-        last = [2 ** end[0] for end in ends if end]
-        return [
-            f"{total:,}" if total == trained else f"{total:,} ({trained:,} trained)",
-            f"{average('updates'):,.0f}",
-            f"{average('target_tokens'):,.0f}",
-            f"{average('target_tokens_per_update'):,.0f}",
-            duration(average("seconds")) if _timed(system) else "",
-            f"{average('target_tokens_per_second'):,.0f}" if _timed(system) else "",
-            ", ".join(_distinct(system, lambda result: result["training"]["averaged"])),
-            f"{mean(last):.2f}" if last else "",
-            "; ".join(_distinct(system, _hardware)),
-        ]
-
-    header: List[Text] = ["system", "parameters", "updates", "target tokens", "tokens per update", "wall time"]
-    header += ["tokens per second", "checkpoints averaged", "validation perplexity", "hardware"]
-    reading = (
-        "Means over seeds. Tokens are target tokens, with </s>. Wall time has validation and the writing of "
-        "checkpoints in it, and what a kill lost left out. Perplexity is that behind the last update, unaveraged. "
-        "Times compare where as many runs shared the machine, and nothing else did; they are left out where it was not "
-        "recorded how many."
-    )
-    table = Table(header, system_rows(systems, cells, len(header) - 1), left=(len(header) - 1,))
-    return [Heading(3, "Costs"), Paragraph(reading), table]
+def _data(data: Dict[str, Any]) -> Dict[str, Any]:
+    """What is recorded of the training data."""
+    known = {**(data.get("pairs") or {}), **{key: data.get(key) for key in ("kept", "merges", "vocabulary")}}
+    return {key: number for key, number in known.items() if number is not None}
 
 
-def _timed(system: System) -> bool:
-    """Whether it is known how many runs shared the machine."""
-    return all("jobs" in result["run"] for result in system.results)
+def _commit(result: Result) -> str:
+    notes = [f"{key} {value}" for key, value in result["entries"].items()]
+    return ", ".join([result["run"].get("commit") or "not recorded", *notes])
 
 
-def _distinct(system: System, what: Callable[[Result], Any]) -> List[str]:
-    return list({str(what(result)): 0 for result in system.results})
+def _listed(values: Dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def costs(system: System) -> Dict[str, str]:
+    """What the trainings took and where they ended, means over seeds; empty where it is not known."""
+    ends = [2 ** result["curve"]["valid"]["nll"][-1] for result in system.results if result["curve"]["valid"]["nll"]]
+    timed = all("jobs" in result["run"] for result in system.results)  # known how many runs shared the machine
+    trained = round(system.average("parameters_trained"))
+    return {
+        "updates": f"{system.average('updates'):,.0f}",
+        "parameters trained": f"{trained:,}" if trained != parameters(system) else "",
+        "target tokens": f"{system.average('target_tokens'):,.0f}",
+        "tokens per update": f"{system.average('target_tokens_per_update'):,.0f}",
+        "wall time": _duration(system.average("seconds")) if timed else "",
+        "tokens per second": f"{system.average('target_tokens_per_second'):,.0f}" if timed else "",
+        "checkpoints averaged": ", ".join(dict.fromkeys(str(r["training"]["averaged"]) for r in system.results)),
+        "validation perplexity ↓": f"{mean(ends):.2f}" if ends else "",
+        "hardware": "; ".join(dict.fromkeys(map(_hardware, system.results))),
+    }
+
+
+def parameters(system: System) -> int:
+    """Mean over seeds."""
+    return round(system.average("parameters"))
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes} min {rest:02d} s"
 
 
 def _hardware(result: Result) -> str:
-    devices: List[str] = result["training"]["devices"]
-    names = [f"{devices.count(name)} x {name}" for name in {name: 0 for name in devices}]
-    return ", ".join([*names, str(result["run"]["machine"])])
+    names: List[str] = result["training"]["devices"]
+    return ", ".join([*(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)), result["run"]["machine"]])
 
 
-def stopped(results: Sequence[Result]) -> List[Block]:
-    """The runs that did not finish: how far they got, and why no further."""
-    if not results:
-        return []
-    rows: List[List[Text]] = []
-    for result in results:
-        system, wanted = System(result["arch"], result["variant"]), result["run"].get("max_update")
-        reached = f"{result['training']['updates']:,}" + (f" of {int(wanted):,}" if wanted else "")
-        rows.append([label(system), str(result["seed"]), reached, str(result["unfinished"])])
-    table = Table(["system", "seed", "updates", "reason"], rows, left=(3,))
-    return [Heading(3, "Runs that did not finish"), Paragraph("They are in none of the other tables."), table]
+def speed(system: System, baseline: Optional[System]) -> Optional[float]:
+    """Target tokens per second relative to the baseline's; None if they were not measured in the same conditions."""
+    if baseline is None:
+        return None
+    conditions: Set[Tuple[Any, ...]] = {_conditions(result) for result in [*system.results, *baseline.results]}
+    if len(conditions) > 1 or None in next(iter(conditions)):
+        return None
+    own, other = ([result["training"]["target_tokens_per_second"] for result in s.results] for s in (system, baseline))
+    return mean(own) / mean(other) if all([*own, *other]) else None
 
 
-def commands(systems: Sequence[System], baseline: Optional[System], unfinished: Sequence[Result] = ()) -> List[Block]:
-    """How to make each run again, and with what it was made; those that did not finish come last."""
-    lines: List[str] = []
-    versions: Set[str] = set()
-    named = [(f"{system.name}, seed {seed}", system.runs[seed]) for system in systems for seed in system.seeds]
-    for result in unfinished:
-        name = System(result["arch"], result["variant"]).name
-        named.append((f"{name}, seed {result['seed']}, did not finish", result))
-    for title, result in named:
-        run = result["run"]
-        notes = "".join(f", {key} {value}" for key, value in result["entries"].items())
-        commit = run.get("commit") or "not recorded"
-        lines += [f"# {title}: commit {commit}{notes}", run["command"], ""]
-        versions.add(", ".join(f"{name} {number}" for name, number in run["versions"].items()))
-    blocks: List[Block] = [Heading(3, "Commands, commits and versions")]
-    differing = other_settings(systems, baseline)
-    if differing:
-        blocks += [Paragraph("Trained otherwise than the baseline:"), Bullets(differing)]
-    blocks.append(Listing("\n".join([*_steps(systems), *lines[:-1]])))
-    return [*blocks, Bullets([f"Versions: {text}." for text in sorted(versions)])]
+def _conditions(result: Result) -> Tuple[Any, ...]:
+    """What the speed of a training depends on; None in it is what was not recorded."""
+    run = result["run"]
+    return run.get("threads"), run.get("jobs"), run["machine"], tuple(result["training"]["devices"])
 
 
-def _steps(systems: Sequence[System]) -> List[str]:
-    """What goes before and after each training; the same for all runs, or said for each of the ways there are."""
-    ways: Dict[str, None] = {}
-    for result in (result for system in systems for result in system.results):
-        lines = [result["data"].get("command", ""), f"scripts/average.sh --run RUN --data DATA --last {_last(result)}"]
-        for name, test in result["tests"].items():
-            lines.append(
-                f"scripts/score.sh --run RUN --data DATA --subset {test['subset']}    # {name}, {test['settings']}"
-            )
-        ways["\n".join(line for line in lines if line)] = None
-    return ["# before each training, and after it:", *"\n\n".join(ways).split("\n"), ""] if ways else []
-
-
-def _last(result: Result) -> int:
-    return int(result["training"]["averaged"])
-
-
-def other_settings(systems: Sequence[System], baseline: Optional[System]) -> List[Text]:
-    """Systems whose flags or updates differ from the baseline's, and in what."""
-    items: List[Text] = []
-    for system in systems:
-        if not system.runs or baseline is None or system is baseline:
-            continue
-        changed = changes(system, baseline)
-        if changed:
-            items.append([*label(system), ": ", Code(changed)])
-    return items
+def step(system: System, baseline: Optional[System], steps: Sequence[Dict[str, float]]) -> Optional[float]:
+    """Time of a training step relative to the baseline's in the same benchmark; None if there is none of such a run."""
+    if baseline is None or any(one.variant or HALVES & set(one.flags) for one in (system, baseline)):
+        return None
+    both = [seconds for seconds in steps if {system.arch, baseline.arch} <= set(seconds)]
+    return both[0][system.arch] / both[0][baseline.arch] if both else None
 
 
 def changes(system: System, than: System) -> str:

@@ -4,13 +4,39 @@ import re
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..results.file import Result, ResultError
+from ..results.file import Broken, Result
 
 SEED = re.compile(r"--seed \S+")
 VALIDATION = "valid"
 """fairseq's name of the validation set."""
+
+
+class Spread(NamedTuple):
+    """The mean over seeds, and the deviation of a sample (n - 1), which one value has not."""
+
+    mean: float
+    deviation: Optional[float] = None
+
+
+def mean(values: Iterable[float]) -> float:
+    return statistics.fmean(values)
+
+
+def spread(values: Iterable[float]) -> Spread:
+    known = list(values)
+    return Spread(mean(known), statistics.stdev(known) if len(known) > 1 else None)
+
+
+class Label(NamedTuple):
+    """What a system is called."""
+
+    arch: str
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.arch} ({self.variant})" if self.variant else self.arch
 
 
 @dataclass
@@ -26,8 +52,8 @@ class System:
     unfinished: List[int] = field(default_factory=list)  # seeds of runs that did not finish
 
     @property
-    def name(self) -> str:
-        return f"{self.arch} ({self.variant})" if self.variant else self.arch
+    def label(self) -> Label:
+        return Label(self.arch, self.variant)
 
     @property
     def seeds(self) -> List[int]:
@@ -44,23 +70,18 @@ class System:
         flags = dict((f"{word} ".split(" ", 1)) for word in words)
         return {flag: value.strip() for flag, value in flags.items() if flag not in ("--arch", "--seed")}
 
+    def average(self, key: str) -> float:
+        """Of an entry of the training, over seeds; what was not recorded counts as 0."""
+        return mean(result["training"][key] or 0.0 for result in self.results)
+
     def tests(self, name: str) -> Dict[int, Dict[str, Any]]:
         """What is known of one test set, by seed."""
         return {seed: self.runs[seed]["tests"][name] for seed in self.seeds if name in self.runs[seed]["tests"]}
 
-    def scores(self, test: str, key: str) -> Dict[int, float]:
+    def scores(self, test: str, metric: str) -> Dict[int, float]:
         """One score of one test set, by seed."""
-        entries = {seed: entry["scores"].get(key) for seed, entry in self.tests(test).items()}
+        entries = {seed: entry["scores"].get(metric) for seed, entry in self.tests(test).items()}
         return {seed: float(score["score"]) for seed, score in entries.items() if score}
-
-
-def mean(values: Iterable[float]) -> float:
-    return statistics.fmean(values)
-
-
-def mean_and_deviation(values: Sequence[float]) -> Tuple[float, Optional[float]]:
-    """The mean, and the deviation of a sample (n - 1); None for the deviation of one value."""
-    return mean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
 def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
@@ -73,52 +94,63 @@ def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
     return [name for name in valid if not valid[name]], [name for name in valid if valid[name]]
 
 
-def group(results: Sequence[Tuple[Path, Result]]) -> Dict[str, List[System]]:
-    """The systems of each recipe, in the order of their names.
+def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[Broken]]:
+    """The results that can stand side by side, and the files of those that cannot: a run that another file has, test
+    sets of one name with other sentences than in the files before. A finished run comes before one that is not."""
+    kept: List[Result] = []
+    left_out: List[Broken] = []
+    origin: Dict[Tuple[Any, ...], str] = {}
+    texts: Dict[Tuple[str, str], Tuple[str, Any]] = {}
+    for path, result in sorted(results, key=lambda pair: bool(pair[1].get("unfinished"))):
+        run = (*_key(result), *_settings(result), result["seed"])
+        own = {(result["recipe"], name): (path.name, _text(test)) for name, test in result["tests"].items()}
+        other = [name for name, (_, text) in own.items() if name in texts and texts[name][1] != text]
+        if run in origin:
+            left_out.append(Broken(path, f"has the same run as {origin[run]}: remove one, or name a variant="))
+        elif other:
+            first = texts[other[0]][0]
+            left_out.append(Broken(path, f"has other sentences in {other[0][1]} than {first}: score one of them again"))
+        else:
+            origin[run] = path.name
+            texts = {**own, **texts}
+            kept.append(result)
+    return kept, left_out
 
-    Raises:
-        ResultError: runs that cannot be compared: the same one twice, test sets of one name with other sentences.
+
+def group(results: Sequence[Result]) -> List[System]:
+    """The systems of one recipe, in the order of their names, from its finished runs.
 
     Seeds that were trained on other data, with other flags or updates are not averaged: each such setting is a variant.
-    Runs that did not finish are no part of a system; a recipe of which there are no others has an empty list.
     """
-    trained: Dict[Tuple[str, str, str], Dict[Tuple[str, int], System]] = {}  # by settings
-    origin: Dict[Tuple[Any, ...], Path] = {}
-    texts: Dict[Tuple[str, str], Tuple[Path, Any]] = {}
-    for path, result in results:
-        key, seed = (result["recipe"], result["arch"], result["variant"]), int(result["seed"])
-        run = (*key, *_settings(result), seed)
-        if run in origin:
-            raise ResultError(f"{origin[run]} and {path} are the same run: remove one, or name a variant=")
-        origin[run] = path
-        if result.get("unfinished"):
-            continue
-        settings = trained.setdefault(key, {})
-        system = settings.setdefault(_settings(result), System(result["arch"], result["variant"]))
-        for name, test in result["tests"].items():
-            text = [test["statistics"][column] for column in ("source_words", "ref_len")]
-            first, known = texts.setdefault((result["recipe"], name), (path, text))
-            if known != text:
-                raise ResultError(f"{first} and {path} have other sentences in {name}: score one of them again")
-        system.runs[seed] = result
-    systems: Dict[Tuple[str, str, str], System] = {}
-    for (recipe, arch, variant), by_settings in trained.items():
+    trained: Dict[Tuple[str, str, str], Dict[Tuple[str, int], Dict[int, Result]]] = {}
+    for result in results:
+        if not result.get("unfinished"):
+            runs = trained.setdefault(_key(result), {}).setdefault(_settings(result), {})
+            runs[result["seed"]] = result
+    systems = []
+    for (_, arch, variant), by_settings in trained.items():
         updates = [count for _, count in by_settings]
-        for number, ((_, count), system) in enumerate(sorted(by_settings.items()), 1):
-            if len(by_settings) > 1:
-                what = f"{count:,} updates" if len(set(updates)) == len(updates) else f"settings {number}"
-                system.variant = f"{variant}, {what}" if variant else what
-            systems[recipe, arch, system.variant] = system
-    recipes: Dict[str, List[System]] = {result["recipe"]: [] for _, result in results}
-    for recipe, arch, variant in sorted(systems):
-        recipes[recipe].append(systems[recipe, arch, variant])
-    return dict(sorted(recipes.items()))
+        for number, ((_, count), runs) in enumerate(sorted(by_settings.items()), 1):
+            what = f"{count:,} updates" if len(set(updates)) == len(updates) else f"settings {number}"
+            parts = [variant, what] if len(by_settings) > 1 else [variant]
+            systems.append(System(arch, ", ".join(part for part in parts if part), runs))
+    return sorted(systems, key=lambda system: system.label)
 
 
-def unfinished(results: Sequence[Tuple[Path, Result]], recipe: str) -> List[Result]:
-    """The runs of a recipe that did not finish, in the order of architecture, variant and seed."""
-    cut = [result for _, result in results if result["recipe"] == recipe and result.get("unfinished")]
-    return sorted(cut, key=lambda result: (result["arch"], result["variant"], int(result["seed"])))
+def unfinished(results: Sequence[Result]) -> List[Result]:
+    """The runs that did not finish, in the order of architecture, variant and seed."""
+    cut = [result for result in results if result.get("unfinished")]
+    return sorted(cut, key=lambda result: (result["arch"], result["variant"], result["seed"]))
+
+
+def _key(result: Result) -> Tuple[str, str, str]:
+    return result["recipe"], result["arch"], result["variant"]
+
+
+def _text(test: Dict[str, Any]) -> Any:
+    """By which the sentences of a test set are told from others."""
+    statistics = test.get("statistics", {})
+    return [test["sentences"], *(statistics.get(column) for column in ("source_words", "ref_len"))]
 
 
 def _settings(result: Result) -> Tuple[str, int]:

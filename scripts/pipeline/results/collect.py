@@ -14,7 +14,7 @@ from ..files import read_json, sha256
 from ..scoring.statistics import COLUMNS, bleu, rows
 from ..steps import read_stamp
 from ..training.log import LogError, Point, TrainLog, read_log, thinned
-from .file import FORMAT, ResultError
+from .file import FORMAT, ROUNDED, ResultError
 from .positions import position_entry
 
 PREPARED = r"(--train|--valid|--test|--out) ((?:\\.|\S)+)"
@@ -22,9 +22,6 @@ PREPARED = r"(--train|--valid|--test|--out) ((?:\\.|\S)+)"
 
 POINTS = 150
 """Of a training curve, at most."""
-
-ROUNDED = 0.0051
-"""How far a figure with two decimals may be from the exact one: half of the last digit, and what floats add."""
 
 
 def collect(

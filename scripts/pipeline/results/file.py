@@ -1,33 +1,56 @@
 """Result files: JSON of one run, made by ``scripts/reproduce.sh`` and read by the report."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..command import Failure
-from ..files import read_json, to_text, write_text
+from ..files import read_json, write_json
+from ..scoring.statistics import COLUMNS, bleu, rows
+from .shape import DIGITS, EVEN, LARGEST, NULL_OR_NUMBER, NULL_OR_TEXT, NUMBER, PLAIN, TEXT, WHOLE, between, problem
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, by which a result file is known."""
 
-NEEDED: Dict[str, Sequence[str]] = {
-    "recipe": (),
-    "variant": (),
-    "arch": (),
-    "seed": (),
-    "entries": (),
-    "run": ("command", "flags", "versions", "machine"),
-    "training": ("parameters", "parameters_trained", "updates", "target_tokens", "seconds", "devices", "averaged"),
-    "data": (),
-    "curve": ("train", "valid"),
-    "tests": (),
+KIND = FORMAT.rpartition(" ")[0]
+REMEDY = "make it again with scripts/reproduce.sh, or remove it"
+
+ROUNDED = 0.0051
+"""How far a figure with two decimals may be from the exact one: half of the last digit, and what floats add."""
+
+CURVE = {"updates": [WHOLE], "seconds": [NUMBER], "nll": [between(0, 1000)]}
+RUN = {"command": TEXT, "flags": TEXT, "versions": {"*": TEXT}, "machine": TEXT, "commit?": NULL_OR_TEXT}
+COSTS = ("parameters", "parameters_trained", "updates", "target_tokens", "averaged")
+RATES = {"target_tokens_per_update": NULL_OR_NUMBER, "target_tokens_per_second": NULL_OR_NUMBER}
+DATA = {f"{key}?": NULL_OR_NUMBER for key in ("kept", "merges", "vocabulary")}
+ROTATION = {"dim?": EVEN, "base?": between(1.0001, LARGEST), "stretch?": between(1, 1e6)}
+SIDE = {"encoding": TEXT, "correlations?": [[[NULL_OR_NUMBER]]], **ROTATION}
+SCORE = {"score": NUMBER, "signature?": TEXT}
+TEST = {"subset": TEXT, "sentences": WHOLE, "settings": TEXT, "scores": {"*": SCORE}, "statistics?": {"*": [WHOLE]}}
+SHAPE: Dict[str, Any] = {
+    **dict.fromkeys(("recipe", "variant", "arch", "settings?", "unfinished?"), TEXT),
+    "seed": WHOLE,
+    "entries": {"*": PLAIN},
+    "run": {**RUN, "max_update?": DIGITS, "threads?": PLAIN, "jobs?": PLAIN},
+    "training": {**dict.fromkeys(COSTS, WHOLE), **RATES, "seconds": NUMBER, "devices": [TEXT]},
+    "data": {**DATA, "pairs?": {"train?": NULL_OR_NUMBER, "valid?": NULL_OR_NUMBER}, "command?": TEXT},
+    "curve": {"train": CURVE, "valid": CURVE},
+    "positions?": {"encoder?": SIDE, "decoder?": SIDE},
+    "tests": {"*": TEST},
 }
-"""Entries of a result file, and those within that cannot be missing."""
+"""Entries of a result file that are read, and what they hold."""
 
 Result = Dict[str, Any]
 
 
 class ResultError(Failure):
     """A run or a result file that is not complete, or not consistent; the message names the file and the remedy."""
+
+
+class Broken(NamedTuple):
+    """A file that is left out, and why."""
+
+    path: Path
+    reason: str
 
 
 def write_result(result: Result, path: Path) -> None:
@@ -38,42 +61,78 @@ def write_result(result: Result, path: Path) -> None:
     """
     if result.get("unfinished") and path.is_file() and _has_scores(path):
         raise ResultError(f"{path} has the scores of a finished run: name another file, or remove it")
-    write_text(path, to_text(result) + "\n")
+    write_json(path, result)
 
 
 def _has_scores(path: Path) -> bool:
     """Whether a result file is that of a finished run, and not damaged."""
     try:
-        return any(result["tests"] for _, result in read_results([path]))
+        result = read_json(path)
     except Failure:
         return False
+    return isinstance(result, dict) and bool(result.get("tests"))
 
 
-def read_results(paths: Sequence[Path]) -> List[Tuple[Path, Result]]:
-    """Result files: those named, and those in the folders named, where other JSON files are passed over.
+def read_result(path: Path) -> Result:
+    """The content of a result file.
 
     Raises:
-        ResultError: a file that cannot be read, is damaged, or was named and is no result.
+        Failure: it cannot be read, is damaged, incomplete or inconsistent, or is no result.
     """
-    results = []
-    for path in paths:
-        files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-        for file in files:
-            result = _read(file)
-            if result is not None:
-                results.append((file, result))
-            elif not path.is_dir():
-                raise ResultError(f"{file} is no result file of version '{FORMAT}': make it with scripts/reproduce.sh")
-    return results
+    result = read_json(path, REMEDY)
+    if not isinstance(result, dict) or result.get("format") != FORMAT:
+        raise ResultError(f"{path} is no result file of version '{FORMAT}': {REMEDY}")
+    reason = problem(result, SHAPE) or _inconsistency(result)
+    if reason:
+        raise ResultError(f"{path} {reason}: {REMEDY}")
+    return result
 
 
-def _read(path: Path) -> Optional[Result]:
-    """A result; None for JSON of another kind."""
-    value = read_json(path)
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        return None
-    for key, inner in NEEDED.items():
-        missing = [key] if key not in value else [f"{key}: {name}" for name in inner if name not in value[key]]
-        if missing:
-            raise ResultError(f"{path} lacks '{missing[0]}': make it again with scripts/reproduce.sh")
-    return value
+def read_results(paths: Sequence[Path]) -> Tuple[List[Tuple[Path, Result]], List[Broken]]:
+    """Result files, in the order of their names: those named, and those in the folders named, where JSON files of
+    another kind are passed over.
+
+    Returns:
+        The results, and the files that cannot be used.
+    """
+    files = {file: path.is_dir() for path in paths for file in (path.glob("*.json") if path.is_dir() else [path])}
+    results, broken = [], []
+    for file, in_folder in sorted(files.items()):
+        try:
+            if not in_folder or _is_result(read_json(file, REMEDY)):
+                results.append((file, read_result(file)))
+        except Failure as error:
+            broken.append(Broken(file, str(error).removeprefix(f"{file} ").removesuffix(f": {REMEDY}")))
+    return results, broken
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, dict) and str(value.get("format")).startswith(KIND)
+
+
+def _inconsistency(result: Result) -> str:
+    """What one entry says against another; empty if nothing."""
+    for name, points in result["curve"].items():
+        if len({len(column) for column in points.values()}) > 1:
+            return f"has columns of several lengths in the curve '{name}'"
+    for side, entry in result.get("positions", {}).items():
+        if isinstance(entry, dict) and not _square(entry.get("correlations", [[[0]]])):
+            return f"has correlations of the {side} that are not square"
+        if isinstance(entry, dict) and len({"dim", "base", "stretch"} & set(entry)) in (1, 2):
+            return f"has only a part of dim, base and stretch of the {side}"
+    for name, test in result["tests"].items():
+        statistics, sentences = test.get("statistics", {}), test["sentences"]
+        if "sacrebleu" not in test["scores"]:
+            continue
+        if set(statistics) != set(COLUMNS) or {len(column) for column in statistics.values()} != {sentences}:
+            return f"does not hold the statistics of {sentences} sentences in {name}"
+        stated, computed = test["scores"]["sacrebleu"]["score"], bleu(rows(statistics))
+        if abs(stated - computed) > ROUNDED:
+            return f"says {stated} BLEU on {name}, its statistics have {computed:.2f}"
+    return ""
+
+
+def _square(maps: Sequence[Sequence[Sequence[Any]]]) -> bool:
+    """Whether all are square and of one size, with a number in each."""
+    sizes = {size for rows in maps for size in (len(rows), *map(len, rows))}
+    return len(sizes) == 1 and 0 not in sizes and all(any(x is not None for row in rows for x in row) for rows in maps)

@@ -9,20 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence
 from sacrebleu.metrics import BLEU, CHRF
 from sacremoses import MosesTokenizer
 
-FAIRSEQ = "bleu_fairseq_training_tokens"
-
-SCORES = {
-    "sacrebleu": "sacreBLEU (13a, raw reference)",
-    "bleu_moses": "BLEU, Moses tokens",
-    "bleu_moses_compound_split": "BLEU, Moses tokens, compounds split (27.3/27.5 style)",
-    "chrf": "chrF2",
-    "bleu_moses_lowercase": "BLEU, Moses tokens, lower-cased (41.0 style, Multi30k)",
-    FAIRSEQ: "fairseq's BLEU, tokens as trained",
-}
-"""Key in the JSON file, to what the score is."""
-
-TITLES = ("sacreBLEU", "moses", "moses+split", "chrF2", "moses lc", "fairseq")
-"""Heads of the table's columns, in the order of :data:`SCORES`."""
+from .kinds import METRICS, TRANSLATION
 
 
 def moses_tokenize(lines: Sequence[str], lang: str) -> List[str]:
@@ -40,7 +27,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Di
     """All scores of detokenised hypotheses against raw references.
 
     Returns:
-        For each key of :data:`SCORES` but fairseq's own: ``score`` (0 to 100), ``signature`` and ``detail``.
+        ``score`` (0 to 100), ``signature`` and ``detail`` for each of :data:`.kinds.TRANSLATION` but fairseq's own.
     """
 
     def entry(metric: Any, change: Callable[[Sequence[str]], Sequence[str]]) -> Dict[str, Any]:
@@ -64,10 +51,11 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
     """The scores of several runs as aligned text, one row each, with a legend."""
     names = [f"{r['name']} {r['subset']}" for r in results]
     width = max([len(name) for name in names] + [len("run, test set")])
-    rows = ["  ".join([f"{'run, test set':<{width}}"] + [f"{title:>11}" for title in TITLES])]
+    metrics = {key: METRICS[key] for key in TRANSLATION}
+    rows = ["  ".join([f"{'run, test set':<{width}}"] + [f"{metric.name:>11}" for metric in metrics.values()])]
     for name, result in zip(names, results):
-        entries = [result["scores"].get(key) for key in SCORES]
+        entries = [result["scores"].get(key) for key in metrics]
         cells = [f"{entry['score']:>11.2f}" if entry else f"{'-':>11}" for entry in entries]
         rows.append("  ".join([f"{name:<{width}}", *cells]))
-    legend = [f"{title}: {meaning}" for title, meaning in zip(TITLES, SCORES.values())]
+    legend = [f"{metric.name}: {metric.reading}" for metric in metrics.values()]
     return "\n".join([*rows, "", *legend, f"sacreBLEU signature: {results[0]['scores']['sacrebleu']['signature']}"])

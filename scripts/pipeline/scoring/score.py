@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..command import Failure, Parser, fill, run, split_at_dashes, whole_number
-from ..files import read_json, read_lines, sha256, to_text, write_text
+from ..files import read_json, read_lines, sha256, write_json, write_text
 from ..lock import locked
 from ..settings import check_data
 from ..steps import Steps, fingerprint
 from .detokenize import detokenize
 from .generate import generate
 from .generated import check_bleu, check_reference, read_generated
-from .metrics import FAIRSEQ, score, table
+from .kinds import FAIRSEQ
+from .metrics import score, table
 from .statistics import columns
 
 USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
@@ -132,7 +133,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
         )
         head = {"name": name, "subset": subset, "settings": settings, "checkpoint": checkpoint}
         scored = score_text(generated, sides[0], sides[1], target, out.with_name(f"{subset}.hyp.{target}"))
-        write_text(out, to_text({**head, **scored}) + "\n")
+        write_json(out, {**head, **scored})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
     scored = dict(read_json(out, f"remove it and run scripts/score.sh --run {run} --data {data} again"))

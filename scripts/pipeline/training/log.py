@@ -1,20 +1,20 @@
 """What fairseq-train's JSON log says about a run, over all the times that it was killed and continued.
 
 fairseq counts its wall time anew in each process, and a continued run does the updates behind its last checkpoint once
-more: what was lost counts neither as updates nor as tokens nor as time. Imports nothing of this package.
+more: what was lost counts neither as updates nor as tokens nor as time.
 """
 
-import json
 import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
+from ..progress import log_line
+
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) \(num\. trained: ([\d,]+)\)")
 LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 DEVICE = re.compile(r"rank\s+(\d+): capabilities = .*; name = (.*\S)")
-STATISTICS = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})\s*$")
 
 
 class LogError(ValueError):
@@ -85,24 +85,15 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
                 rank, name = DEVICE.findall(line)[0]
                 log.devices = [name] if int(rank) == 0 else [*log.devices, name]
             else:
-                statistics = _statistics(line)
-                if not statistics:
+                kind, values = log_line(line)
+                if not values:
                     continue
                 if waiting:
                     offset, waiting = _forget_behind(log, started), False
-                _add(log, offset, **statistics)
+                _add(log, offset, kind, values)
     if not log.updates and not may_be_empty:
         raise LogError(f"{path} has no line of training: run scripts/train.sh again")
     return log
-
-
-def _statistics(line: str) -> Dict[str, Any]:
-    """What kind of line it is and its numbers; empty for other lines, and for one cut off by a kill."""
-    match = STATISTICS.search(line)
-    try:
-        return {"kind": match[1], "values": json.loads(match[2])} if match else {}
-    except ValueError:
-        return {}
 
 
 def _forget_behind(log: TrainLog, updates: int) -> float:

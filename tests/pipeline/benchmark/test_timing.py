@@ -1,7 +1,5 @@
 """What all benchmarks share: ratios round by round, batches, operations counted, the table and the file."""
 
-import json
-
 import pytest
 import torch
 
@@ -9,7 +7,7 @@ from pipeline.benchmark import BenchmarkError
 from pipeline.benchmark.batch import about, dictionary, make_batch
 from pipeline.benchmark.machine import describe, peaks
 from pipeline.benchmark.models import flops, same_parameters
-from pipeline.benchmark.output import as_json, as_table
+from pipeline.benchmark.output import as_table
 from pipeline.benchmark.timing import compared, interleaved
 
 from ...helpers import build_felt
@@ -79,8 +77,6 @@ def test_the_machine_is_described_and_its_peak_measured():
     assert rates["bf16"] == rates["autocast"] > 0
 
 
-def test_a_row_is_a_line_of_the_table_and_of_the_file():
+def test_a_row_is_a_line_of_the_table():
     rows = [{"name": "a", "ratio": 1.5}, {"name": "b", "ratio": 2}]
     assert as_table(rows) == "| name | ratio |\n| --- | --- |\n| a | 1.5 |\n| b | 2 |"
-    text = as_json({"what": "x", "sizes": [1, 2], "rows": rows})
-    assert json.loads(text)["rows"] == rows and '  {"name": "a", "ratio": 1.5},\n' in text

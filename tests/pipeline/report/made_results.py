@@ -2,9 +2,10 @@
 
 import random
 import re
+from functools import cache
 
-from pipeline.report.build import document, sections
-from pipeline.report.document import to_markdown
+from pipeline.report.data import Wanted, read_report
+from pipeline.report.render import to_markdown
 from pipeline.results.file import FORMAT, write_result
 from pipeline.scoring.statistics import bleu, columns, rows
 
@@ -14,6 +15,7 @@ LENGTHS = {"test_x2": 2, "test_x4": 4, "test_long": 3}
 MACHINE = "x86_64, 2 cores"
 
 
+@cache
 def scored(name, rate):
     """Of one test set: ``rate`` of the words are wrong; equal rates have equal output."""
     chance = random.Random(name)
@@ -39,10 +41,11 @@ def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=10
     Args:
         measured: ``threads`` and ``jobs``, if they are recorded.
         unfinished: the reason.
+        more: further entries.
         updates: that it reached, of 20.
         rates: of each test set, how much of it is wrong; all others become names of test sets.
     """
-    measured, reason = options.pop("measured", {}), options.pop("unfinished", "")
+    measured, reason, more = options.pop("measured", {}), options.pop("unfinished", ""), options.pop("more", {})
     updates, rates = options.pop("updates", 20), options.pop("rates", {}) | options
     points = {"updates": [updates], "seconds": [9], "nll": [2.0]}
     made = {
@@ -75,19 +78,29 @@ def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=10
         "data": {},
         "curve": {"train": points, "valid": points},
         "tests": {name: scored(name, rate) for name, rate in rates.items()},
+        **more,
     }
     path = folder / f"small-{arch}-{variant}-seed{seed}.json"
     write_result(made, path)
     return path
 
 
-def markdown(folder, archs=(), seeds=()):
-    return to_markdown(document(sections([folder], None, archs, seeds, None, False)))
+def recipe(folder, name="small", **wanted):
+    """The data of one recipe of the results in a folder."""
+    return next(one for one in read_report([folder], Wanted(**wanted)).recipes if one["name"] == name)
+
+
+def row(made, arch, variant=""):
+    return next(row for row in made["rows"] if row["label"] == (arch, variant))
+
+
+def markdown(folder, **wanted):
+    return to_markdown(read_report([folder], Wanted(**wanted)))
 
 
 def part(text, title):
-    """What is under one heading of the third level; empty without it."""
-    found = re.search(rf"^### {re.escape(title)}.*?$(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+    """What is under one heading; empty without it."""
+    found = re.search(rf"^##+ {re.escape(title)}.*?$(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
     return found[1] if found else ""
 
 
@@ -95,4 +108,4 @@ def table(text, title):
     """The cells of a table under a heading, by the first cell; the header by ``header``."""
     lines = [line[2:-2] for line in part(text, title).splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line.split(" | ")] for line in lines]
-    return {"header": cells[0], **{row[0]: row[1:] for row in cells[2:]}}
+    return {"header": cells[0], **{row[0]: row[1:] for row in cells[1:]}}

@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU
 from pipeline.command import Failure
 from pipeline.files import sha256, to_text, write_json
 from pipeline.results.collect import POINTS, collect
-from pipeline.results.file import ResultError, read_results, write_result
+from pipeline.results.file import ResultError, read_result, write_result
 from pipeline.scoring.statistics import BUCKETS, bleu, by_length, columns, paired_bootstrap, rows
 from pipeline.steps import stamp_path
 from pipeline.training.log import LogError, Point, read_log, thinned
@@ -195,7 +195,7 @@ def test_a_result_file_has_what_the_report_needs(finished, tmp_path):
     assert (test["subset"], test["sentences"], test["settings"]) == ("test1", len(REFERENCES), "beam 4")
     path = tmp_path / "r/x.json"
     write_result(result, path)
-    assert read_results([path]) == [(path, result)]
+    assert read_result(path) == result
     longest = max(path.read_text().splitlines(), key=len)
     assert longest.count(",") >= len(REFERENCES) - 1  # a column on one line
     assert json.loads(to_text({"a": {}, "b": {"c": [1, "ä"]}})) == {"a": {}, "b": {"c": [1, "ä"]}}
@@ -313,7 +313,7 @@ def test_of_a_run_that_was_killed_there_is_what_its_log_has(finished, tmp_path):
     assert training["target_tokens"] == 10 * 100 + 10 * 110 + 10 * 999
     path = tmp_path / "r/x.json"
     write_result(result, path)
-    assert read_results([path]) == [(path, result)]
+    assert read_result(path) == result
 
 
 @pytest.mark.parametrize("lines", [None, [], start()])

@@ -1,0 +1,97 @@
+"""All that the report shows, as one plain structure, from result files and benchmark files."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from ..command import say
+from ..results.file import Broken, Result, ResultError, read_results
+from ..scoring.kinds import METRICS, Metric
+from .benchmarks import Speed, read_speed
+from .claims import Claim, papers
+from .recipe import Recipe, make_recipe
+from .systems import usable
+
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufffe\uffff]+")
+
+
+def plain(value: Any) -> str:
+    """Any value as text on one line, which UTF-8 and XML can hold."""
+    return UNPRINTABLE.sub(" ", str(value)).encode("utf-8", "replace").decode("utf-8")
+
+
+class Wanted(NamedTuple):
+    """What was asked for."""
+
+    recipe: Optional[str] = None  # only this one
+    archs: Sequence[str] = ()  # to have a row, run or not
+    seeds: Sequence[int] = ()  # to expect of each system
+    about: Optional[str] = None  # the recipe that these two are about; all if it is None
+    baseline: Optional[str] = None
+
+
+@dataclass
+class Report:
+    """The whole report."""
+
+    recipes: List[Recipe]
+    speed: Speed
+    broken: List[Broken]
+    pictures: Dict[str, str] = field(default_factory=dict)  # file to SVG
+    has_pictures: bool = False
+
+    @property
+    def metrics(self) -> List[Metric]:
+        """Those that some test set has."""
+        used = {key for recipe in self.recipes for test in recipe["sets"] for key in test["metrics"]}
+        return [metric for key, metric in METRICS.items() if key in used]
+
+    @property
+    def claims(self) -> List[Claim]:
+        """Those that some recipe tests."""
+        tested = [checked.claim for recipe in self.recipes for checked in recipe["claims"]]
+        return [claim for claim in papers()["claim"] if claim in tested]
+
+
+def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
+    """The report without its pictures. Files that cannot be used are named on stderr too.
+
+    Raises:
+        ResultError: nothing to report, or the baseline was not run.
+    """
+    found, broken = read_results(paths)
+    results, clashing = usable(found)
+    speed, damaged = read_speed(paths)
+    broken = sorted({*broken, *clashing, *damaged})
+    for path, reason in broken:
+        say(f"{path} is left out: it {reason}")
+    recipes = []
+    for name, own in _chosen(results, wanted, ", ".join(map(str, paths))).items():
+        expected = (wanted.archs, wanted.seeds) if wanted.about in (None, name) else ((), ())
+        recipes.append(make_recipe(name, own, *expected, wanted.baseline, speed.steps))
+    if wanted.baseline and not any(row["is_baseline"] for recipe in recipes for row in recipe["rows"]):
+        raise ResultError(f"the baseline '{wanted.baseline}' has no result in {paths[0]}: run it, or name another")
+    recipes.sort(key=lambda recipe: -_training_pairs(recipe))
+    return Report(recipes, speed, broken)
+
+
+def _chosen(results: Sequence[Result], wanted: Wanted, place: str) -> Dict[str, List[Result]]:
+    """The results of each recipe to report: those there are, or the one named."""
+    there: Dict[str, List[Result]] = {name: [] for name in sorted({result["recipe"] for result in results})}
+    for result in results:
+        there[result["recipe"]].append(result)
+    if wanted.recipe is not None:
+        if wanted.recipe not in there and not wanted.archs:
+            names = ", ".join(there) or "none"
+            raise ResultError(f"no result of recipe '{wanted.recipe}' in {place}; recipes there: {names}")
+        return {wanted.recipe: there.get(wanted.recipe, [])}
+    if not there:
+        raise ResultError(f"no result file that can be used in {place}: run scripts/reproduce.sh first")
+    figures = papers()["published"]  # one table of a paper: what was not run is named too
+    return {**there, **{name: there.get(name, []) for name in figures if set(figures) & set(there)}}
+
+
+def _training_pairs(recipe: Recipe) -> int:
+    """By which the recipes are ordered, so that the demo comes behind real data; 0 where it is not recorded."""
+    return max((int(data.get("train", 0)) for data, _ in recipe["made"]["data"]), default=0)

@@ -1,0 +1,188 @@
+"""The pictures of the report as SVG: the same input gives the same bytes, whatever the user's settings are.
+
+Needs matplotlib; what positions contribute is drawn by the plugin, which is imported if there is any.
+"""
+
+import io
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
+
+from .data import Report, plain
+from .recipe import Recipe
+from .systems import Label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BETTER, WORSE, ALIKE = "#0072B2", "#D55E00", "#999999"
+COLOURS = (BETTER, WORSE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
+"""Okabe and Ito's, told apart by the colour-blind as well, without their yellow."""
+
+STYLES = ("-", "--", ":", "-.")
+TICKS = [tick * 10.0**power for power in range(-4, 4) for tick in (1, 1.5, 2, 3, 5, 7)]
+UNITS = ((3 * 86400, 86400, "days"), (3 * 3600, 3600, "hours"), (300, 60, "minutes"), (0, 1, "seconds"))
+CURVES = (("valid", "updates"), ("train", "updates"), ("valid", "seconds"))
+SIDES = ("encoder", "decoder")
+MAX_DISTANCE = 250  # tokens, as in the paper's figure
+HEADS = 8  # in a row, at most
+PANELS = 3  # in a row, at most
+
+Rows = Sequence[Dict[str, Any]]
+
+
+def draw(report: Report) -> None:
+    """Adds all pictures to the report; none without matplotlib."""
+    report.has_pictures = find_spec("matplotlib") is not None
+    if not report.has_pictures:
+        return
+    scored = [recipe for recipe in report.recipes if recipe["answer"]]
+    if scored:
+        _add(report, ["scores"], _scores, scored)
+    for recipe in report.recipes:
+        for curve, over in CURVES:
+            if any(points[curve]["nll"] for row in recipe["ran"] for points in row["curves"]):
+                name = f"{curve}-{over}"
+                recipe["pictures"][name] = _add(report, [recipe["name"], name], _curves, recipe["ran"], curve, over)
+        _draw_positions(report, recipe)
+
+
+def _add(report: Report, names: Sequence[str], make: Callable[..., "Figure"], *args: Any) -> str:
+    """Draws a picture under a name of its own, which it returns."""
+    stem = re.sub("[^A-Za-z0-9_.-]", "_", "-".join(names))
+    files = [f"{stem}{number or ''}.svg" for number in range(len(report.pictures) + 1)]
+    file = next(file for file in files if file not in report.pictures)
+    report.pictures[file] = to_svg(file, make, *args)
+    return file
+
+
+def to_svg(salt: str, make: Callable[..., "Figure"], *args: Any) -> str:
+    """The content of the SVG file of the figure that ``make`` returns; ``salt`` makes the ids in it."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        settings = {"svg.hashsalt": salt, "svg.fonttype": "path", "font.size": 10, "text.parse_math": False}
+        matplotlib.rcParams.update({**settings, "axes.spines.top": False, "axes.spines.right": False})
+        output = io.StringIO()
+        metadata: Any = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        make(*args).savefig(output, format="svg", metadata=metadata)
+    return output.getvalue()
+
+
+def _figure(width: float, height: float) -> "Figure":
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _scores(recipes: Sequence[Recipe]) -> "Figure":
+    """A panel for each recipe: the ranking score of each system, its deviation, and whether the baseline differs."""
+    from matplotlib.lines import Line2D
+
+    columns = min(PANELS, len(recipes))
+    lines = -(-len(recipes) // columns)
+    height = 0.24 * max(len(recipe["ran"]) for recipe in recipes) + 1
+    figure = _figure(4 * columns + 1 if columns > 1 else 7, height * lines + 0.3)
+    panels = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for axes, recipe in zip(panels, recipes):
+        _panel(axes, recipe)
+    for axes in panels[len(recipes) :]:
+        axes.set_axis_off()
+    looks = {"better than the baseline": BETTER, "worse": WORSE, "no significant difference": ALIKE}
+    handles = [Line2D([], [], color=colour, marker="o", ls="", label=text) for text, colour in looks.items()]
+    handles.append(Line2D([], [], color="k", marker="D", ls="", label="baseline"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    return figure
+
+
+def _panel(axes: "Axes", recipe: Recipe) -> None:
+    test, metric = recipe["sets"][0]["name"], recipe["metric"]
+    rows = [row for row in recipe["ran"] if recipe["key"] in row["scores"][test]]
+    for place, row in enumerate(rows):
+        score, found = row["scores"][test][recipe["key"]], row["differences"][test]
+        colour = (BETTER if found.better else WORSE) if found and found.significant else ALIKE
+        look: Any = {"color": "k", "marker": "D"} if row["is_baseline"] else {"color": colour, "marker": "o"}
+        axes.errorbar(score.mean, place, xerr=score.deviation, ls="", ms=5, capsize=3, **look)
+        if row["is_baseline"]:
+            axes.axvline(score.mean, color="#bbbbbb", lw=0.8, zorder=0)
+    axes.set_yticks(range(len(rows)), _short([row["label"] for row in rows]), fontsize=8)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_title(plain(recipe["name"]), fontsize=10)
+    axes.set_xlabel(f"{metric.name} {metric.arrow} on {plain(test)}", fontsize=9)
+    axes.grid(axis="x", color="#eeeeee", lw=0.6)
+
+
+def _short(labels: Sequence[Label]) -> List[str]:
+    """The names of systems without the size that all of them have."""
+    ends = {label.arch.rpartition("_")[2] for label in labels}
+    cut = len(ends.pop()) + 1 if len(ends) == 1 and all("_" in label.arch for label in labels) else 0
+    return [plain(Label(label.arch[: len(label.arch) - cut], label.variant)) for label in labels]
+
+
+def _curves(rows: Rows, curve: str, over: str) -> "Figure":
+    """One line for each run, one look for each system, the legend in the order of the last values.
+
+    Args:
+        curve: ``train`` or ``valid``.
+        over: ``updates`` or ``seconds``.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    figure = _figure(9, 4.2)
+    axes = figure.subplots()
+    longest = max(max(points[curve][over], default=0) for row in rows for points in row["curves"])
+    named = [(unit, name) for least, unit, name in UNITS if longest >= least]
+    unit, name = named[0] if over == "seconds" else (1, "updates")
+    runs = []
+    for place, row in enumerate(rows):
+        look: Any = {"color": COLOURS[place % len(COLOURS)], "ls": STYLES[place // len(COLOURS) % len(STYLES)]}
+        for number, points in enumerate(row["curves"]):
+            if points[curve]["nll"]:
+                runs.append((number > 0, -points[curve]["nll"][-1], plain(row["label"]), points[curve], look))
+    for further, _, label, points, look in sorted(runs, key=lambda run: run[:3]):
+        axes.plot([x / unit for x in points[over]], points["nll"], label=None if further else label, lw=1.4, **look)
+    axes.set_yscale("log")  # so that the end of training can be seen as well as its beginning, with round numbers
+    axes.yaxis.set_major_locator(FixedLocator(TICKS))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set(xlabel=name, ylabel=f"{'validation' if curve == 'valid' else 'training'} loss, bits per token")
+    axes.set_xlim(left=0)
+    axes.grid(color="#dddddd", lw=0.6)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9, handlelength=2.8)
+    return figure
+
+
+def _draw_positions(report: Report, recipe: Recipe) -> None:
+    """TUPE's correlations of each system, and RoPE's decay with a line for each of the recipe's rotations."""
+    correlations = [(row["label"], *_first(row, "correlations")) for row in recipe["ran"]]
+    rotary = [(row["label"], entry) for row in recipe["ran"] for entry in _first(row, "base")[1].values()]
+    if not rotary and not any(sides for _, _, sides in correlations):
+        return
+    from fairseq_rope.inspection.pictures import ADDED, draw_decay, draw_maps
+    from fairseq_rope.inspection.terms import Rotation
+
+    for label, seed, sides in correlations:
+        if sides:
+            maps = {side: entry["correlations"] for side, entry in sides.items()}
+            names = [recipe["name"], str(label), "correlations"]
+            encodings = ", ".join(dict.fromkeys(entry["encoding"] for entry in sides.values()))
+            file = _add(report, names, draw_maps, maps, HEADS, "", ADDED)
+            recipe["correlations"].append((file, label, seed, encodings, " above ".join(sides)))
+    rotations: Dict[Rotation, Dict[Label, None]] = {}
+    for label, entry in rotary:
+        rotations.setdefault(Rotation(entry["dim"], entry["base"], entry["stretch"]), {})[label] = None
+    if rotations:
+        order = sorted(rotations)
+        recipe["pictures"]["decay"] = _add(report, [recipe["name"], "decay"], draw_decay, order, MAX_DISTANCE)
+        recipe["rotations"] = [(str(rotation), list(rotations[rotation])) for rotation in order]
+
+
+def _first(row: Dict[str, Any], key: str) -> Tuple[int, Dict[str, Any]]:
+    """The first seed that has ``key`` on a side, and its sides that have it; no sides if there is no such seed."""
+    for seed, positions in row["positions"]:
+        sides = {side: positions[side] for side in SIDES if key in positions.get(side, {})}
+        if sides:
+            return seed, sides
+    return 0, {}

@@ -1,0 +1,206 @@
+"""The report as Markdown, from the templates, and as one HTML file, from that Markdown.
+
+Whatever comes from a result file is escaped where a template prints it: it never becomes markup in either form.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from .comparison import LEVEL, Difference
+from .data import Report, plain
+from .systems import Spread
+
+TEMPLATES = Path(__file__).parent / "templates"
+MARKS = re.compile(r"([\\`*_\[\]|~#])")
+STARTS = re.compile(r"^(\d*)([-+=>.)])(?=[-=]*(?:\s|$))")
+"""What begins a list, a quotation or an underline, if it stands at the beginning of a line."""
+
+
+def text(value: Any) -> Markup:
+    """Any value as text in Markdown; Markdown stays as it is."""
+    if isinstance(value, Markup):
+        return value
+    escaped = MARKS.sub(r"\\\1", plain(value).replace("&", "&amp;").replace("<", "&lt;"))
+    return Markup(STARTS.sub(r"\1\\\2", escaped))
+
+
+def code(value: Any) -> Markup:
+    """Text in a fixed font."""
+    content = plain(value).strip()
+    fence = "`" * (max((len(run) for run in re.findall("`+", content)), default=0) + 1)
+    space = " " if content.startswith("`") or content.endswith("`") else ""
+    return Markup(f"{fence}{space}{content}{space}{fence}" if content else "")
+
+
+def label(system: Any) -> Markup:
+    """A system, or the result of one, by its architecture and variant."""
+    arch, variant = (system["arch"], system["variant"]) if isinstance(system, dict) else system
+    return Markup(f"{code(arch)}{f' ({text(variant)})' if variant else ''}")
+
+
+def labels(systems: Sequence[Any]) -> Markup:
+    """One, one and another, or a list with commas."""
+    names = [label(system) for system in systems]
+    return Markup(" and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names))
+
+
+def of(systems: Sequence[Any]) -> Markup:
+    """The systems that something is about, in brackets; empty if it is about all."""
+    return Markup(f" ({labels(systems)})" if systems else "")
+
+
+def count(value: int, what: str) -> str:
+    return f"{value:,} {what}{'' if value == 1 else 's'}"
+
+
+def whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def number(value: Optional[float], after: str = "", digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}{after}"
+
+
+def signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "\u2212")
+
+
+def spread(value: Optional[Spread], best: Optional[float] = None) -> Markup:
+    """Mean and deviation; bold if it is the best."""
+    if value is None:
+        return Markup("not run")
+    shown = number(value.mean) + number(value.deviation).join(["±", ""] if value.deviation is not None else ["", ""])
+    return Markup(f"**{shown}**" if value.mean == best else shown)
+
+
+def change(found: Optional[Difference]) -> str:
+    """A difference, with a star if it is significant."""
+    return f"{signed(found.value)}{'*' if found.significant else ''}" if found else ""
+
+
+def against(row: Dict[str, Any], test: str) -> str:
+    """The difference of a row to the baseline on a test set."""
+    return "baseline" if row["is_baseline"] else change(row["differences"].get(test))
+
+
+def p_values(found: Optional[Difference]) -> str:
+    """Of each seed."""
+    return " / ".join(f"{found.p[seed]:.4f}" for seed in sorted(found.p)) if found else ""
+
+
+def seeds(row: Dict[str, Any]) -> str:
+    """Those that were run, those that did not finish, and those that are missing."""
+    parts = [(row["seeds"], ""), (row["stopped"], " not finished"), (row["missing"], " not run")]
+    return "; ".join(f"{', '.join(map(str, some))}{what}" for some, what in parts if some) or "not run"
+
+
+def pick(rows: Sequence[Any], *keys: Any) -> List[Any]:
+    """What is under the keys, one within the other, of each row; None where there is no such entry."""
+
+    def inside(value: Any) -> Any:
+        for key in keys:
+            try:
+                value = value[key]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    return [inside(row) for row in rows]
+
+
+def grid(rows: Iterable[Sequence[Any]], head: Sequence[Any], left: int = 1) -> Markup:
+    """A table; its first columns are aligned to the left."""
+    rule = "|".join("---" if place < left else "---:" for place in range(len(head)))
+    lines = [" | ".join(re.sub(r"(?<!\\)\|", r"\\|", text(cell).strip()) for cell in row) for row in [head, *rows]]
+    return Markup("\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])]))
+
+
+def table(columns: Sequence[Tuple[Any, Sequence[Any]]], left: int = 1) -> Markup:
+    """A table from its columns, each a head and the cells."""
+    return grid(zip(*(cells for _, cells in columns)), [head for head, _ in columns], left)
+
+
+FILTERS = (
+    code,
+    label,
+    labels,
+    of,
+    count,
+    whole,
+    number,
+    signed,
+    spread,
+    change,
+    against,
+    p_values,
+    seeds,
+    pick,
+    grid,
+    table,
+)
+
+
+def environment() -> Environment:
+    """Jinja2 with our filters, for Markdown; what is printed is escaped."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,  # what is Markdown is not escaped again
+        finalize=text,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.do"],
+    )
+    made.filters.update({each.__name__: each for each in FILTERS})
+    made.globals["LEVEL"] = LEVEL
+    return made
+
+
+def to_markdown(report: Report) -> str:
+    """The report as GitHub's Markdown; pictures are files beside it."""
+    made = environment().get_template("report.md.j2").render(report=report)
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+$", "", made, flags=re.MULTILINE)).strip() + "\n"
+
+
+def answers(report: Report) -> str:
+    """The answer of each recipe, for a terminal."""
+    made = environment().get_template("answers.md.j2").render(report=report)
+    inline = [token.children or [] for token in MarkdownIt().parse(made) if token.type == "inline"]
+    return "\n".join("".join(child.content or " " for child in children) for children in inline)
+
+
+def to_html(markdown: str, pictures: Dict[str, str]) -> str:
+    """Markdown as one HTML file that needs nothing else, well-formed as XML, with a table of contents.
+
+    What stands under a heading of the third level is folded. The Markdown has no HTML in it, and each ``<`` of a text
+    is escaped, so that a tag here is one that the parser made.
+
+    Args:
+        pictures: file to SVG, of the pictures in ``markdown``.
+    """
+    body = MarkdownIt("commonmark", {"html": False, "xhtmlOut": True}).enable("table").render(markdown)
+    body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+    body = re.sub(r"<tr>\n<td(.*?)</td>", r'<tr>\n<th scope="row"\1</th>', body)
+    body = re.sub(r'<p><img src="(.*?)" alt="(.*?)" /></p>', lambda found: _figure(found[1], found[2], pictures), body)
+    beginning, *parts = re.split(r"(?=<h[23]>)", body)
+    sections = []  # level, id, heading, content
+    for number, part in enumerate(parts, 1):
+        heading, content = part[4:].split("</h", 1)
+        sections.append((int(part[2]), f"s{number}", Markup(heading), Markup(content[3:])))
+    page = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    return page.get_template("page.html.j2").render(beginning=Markup(beginning), sections=sections)
+
+
+def _figure(file: str, caption: str, pictures: Dict[str, str]) -> str:
+    """The image without its prolog; its ids are made different from those of other images on the page."""
+    svg = pictures[file][pictures[file].index("<svg") :].strip()
+    prefix = re.sub(r"\W", "-", file)
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = re.sub(r"(url\(|href=\")#", rf"\1#{prefix}-", svg)
+    picture = f'<div class="picture" role="img" aria-label="{caption}">{svg}</div>'
+    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"

@@ -1,0 +1,58 @@
+"""The shape of JSON that others may have written: what stands where. Imports nothing of this package."""
+
+import re
+from typing import Any, Callable, Dict, List, NamedTuple, Union
+
+LARGEST = 1e15
+
+
+class Value(NamedTuple):
+    """What a single entry must be, in words and as a test."""
+
+    name: str
+    test: Callable[[Any], bool]
+
+
+Shape = Union[Value, List[Any], Dict[str, Any]]
+"""A value; a list of one shape; or entries by name: ``name?`` may be missing, ``*`` is any name."""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)  # UTF-8 has no halves of pairs
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
+
+
+def between(least: float, most: float) -> Value:
+    return Value(f"a number from {least:g} to {most:g}", lambda value: _is_number(value) and least <= value <= most)
+
+
+TEXT = Value("text", _is_text)
+NUMBER = Value("a number", _is_number)
+WHOLE = Value("a whole number, at least 0", lambda value: _is_number(value) and isinstance(value, int) and value >= 0)
+EVEN = Value("an even number from 2 to 10,000", lambda value: WHOLE.test(value) and value in range(2, 10001, 2))
+DIGITS = Value("a whole number", lambda value: re.fullmatch("[0-9]{0,15}", str(value)) is not None)
+PLAIN = Value("text or a number", lambda value: _is_text(value) or _is_number(value))
+NULL_OR_NUMBER = Value("a number or null", lambda value: value is None or _is_number(value))
+NULL_OR_TEXT = Value("text or null", lambda value: value is None or _is_text(value))
+
+
+def problem(value: Any, shape: Shape, place: str = "") -> str:
+    """The first thing in ``value`` that does not fit, as ``lacks ...`` or ``has ...``; empty if all fits."""
+    wanted = shape.name if isinstance(shape, Value) else "a list" if isinstance(shape, list) else "an object"
+    fits = shape.test(value) if isinstance(shape, Value) else isinstance(value, type(shape))
+    if not fits:
+        return f"has {value!a:.40} as '{place}', which must be {wanted}"
+    if isinstance(shape, list):
+        return next((found for entry in value if (found := problem(entry, shape[0], place))), "")
+    for key, inner in shape.items() if isinstance(shape, dict) else ():
+        name = key.rstrip("?")
+        if name not in value and key == name != "*":
+            return f"lacks '{place}{name}'"
+        for entry in value if name == "*" else {name} & set(value):
+            found = problem(entry, TEXT, place) or problem(value[entry], inner, f"{place}{entry}: ")
+            if found:
+                return found.replace(": ',", "',")
+    return ""

@@ -1,0 +1,38 @@
+"""The metrics: what each is called, which direction is better, and how to read it. Imports nothing of this package."""
+
+from typing import Dict, NamedTuple
+
+FAIRSEQ = "bleu_fairseq_training_tokens"
+
+
+class Metric(NamedTuple):
+    """One figure of a test set."""
+
+    name: str
+    reading: str
+    higher_is_better: bool = True
+
+    @property
+    def arrow(self) -> str:
+        """The direction that is better."""
+        return "↑" if self.higher_is_better else "↓"
+
+    @property
+    def sign(self) -> int:
+        """By which a difference is multiplied to be an improvement."""
+        return 1 if self.higher_is_better else -1
+
+
+METRICS: Dict[str, Metric] = {
+    "sacrebleu": Metric("sacreBLEU", "BLEU of 13a tokens, raw reference: compares across tool chains"),
+    "bleu_moses": Metric("moses", "BLEU of Moses tokens of both sides"),
+    "bleu_moses_compound_split": Metric("moses+split", "the same with a-b split, as papers on WMT14 have it"),
+    "chrf": Metric("chrF2", "character n-grams"),
+    "bleu_moses_lowercase": Metric("moses lc", "as moses, lower-cased, as papers on Multi30k have it (41.0)"),
+    FAIRSEQ: Metric("fairseq", "BLEU of fairseq-generate, on the tokens as trained: inflated like moses+split"),
+    "perplexity": Metric("perplexity", "2 to the power of the loss in bits per token", higher_is_better=False),
+}
+"""By the key in JSON files. A recipe's systems are ranked by the first one that its first test set has."""
+
+TRANSLATION = tuple(METRICS)[:6]
+"""Those that ``scripts/score.sh`` computes."""

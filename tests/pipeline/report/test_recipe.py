@@ -1,0 +1,217 @@
+"""The data of the report: order, differences, significance, variants, longer sentences, what was not run."""
+
+import statistics
+
+import pytest
+
+from pipeline.report.comparison import Difference, choose_baseline, differences
+from pipeline.report.data import Wanted, read_report
+from pipeline.report.systems import System, group, spread
+from pipeline.results.file import ResultError, read_results
+from pipeline.scoring.statistics import paired_bootstrap, rows
+
+from .made_results import markdown, part, recipe, result, row, scored
+
+SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "transformer_learned_tiny"
+
+
+def bleu(name, rate):
+    return scored(name, rate)["scores"]["sacrebleu"]["score"]
+
+
+def names(made):
+    return [str(one["label"]) for one in made["rows"]]
+
+
+def test_mean_and_deviation_are_of_a_sample():
+    assert spread([1.0, 2.0, 4.5]) == (2.5, statistics.stdev([1.0, 2.0, 4.5]))
+    assert spread([3.0]) == (3.0, None)
+
+
+def test_a_difference_is_significant_in_one_direction_only():
+    p = {1: 0.001, 2: 0.001}
+    assert Difference({1: 0.5, 2: 0.1}, p).significant and Difference({1: -0.5, 2: -0.1}, p).significant
+    assert not Difference({1: 0.5, 2: -0.5}, p).significant
+    assert not Difference({1: 0.5, 2: 0.1}, {1: 0.001, 2: 0.2}).significant
+    assert not Difference({1: 0.5}, {}).significant  # nothing was tested
+
+
+def test_the_baseline_is_sinusoidal_in_the_size_of_the_others():
+    def chosen(*names, arch=None):
+        found = choose_baseline(
+            [System(one, variant, {1: {}} if one[0] != "-" else {}) for one, variant in names], arch
+        )
+        return found and found.label
+
+    sinusoidal = [("transformer_sinusoidal_big", ""), ("transformer_sinusoidal_base", "")]
+    assert chosen(("roformer_base", ""), *sinusoidal) == ("transformer_sinusoidal_base", "")
+    assert chosen(("roformer_big", ""), *sinusoidal) == ("transformer_sinusoidal_big", "")
+    assert chosen(("a", "v"), ("b", ""), ("transformer_sinusoidal_base", "v")) == ("b", "")
+    assert chosen(("roformer_base", ""), *sinusoidal, arch="roformer_base") == ("roformer_base", "")
+    assert chosen(("-a", "")) is None
+
+
+def test_scores_and_differences_are_means_over_seeds(tmp_path):
+    for seed, own, other in ((1, 0.1, 0.3), (2, 0.2, 0.3)):
+        result(tmp_path, ROTARY, seed, test=own)
+        result(tmp_path, SINUSOIDAL, seed, test=other)
+    result(tmp_path, LEARNED, 3, test=0.5)
+    made = recipe(tmp_path)
+    assert names(made) == [ROTARY, SINUSOIDAL, LEARNED]  # the best first
+    own = [bleu("test", 0.1), bleu("test", 0.2)]
+    assert row(made, ROTARY)["scores"]["test"]["sacrebleu"] == (statistics.fmean(own), statistics.stdev(own))
+    found = row(made, ROTARY)["differences"]["test"]
+    assert found.by_seed == {seed: score - bleu("test", 0.3) for seed, score in zip((1, 2), own)}
+    assert found.better and found.value == pytest.approx(statistics.fmean(own) - bleu("test", 0.3))
+    assert row(made, LEARNED)["differences"]["test"] is None  # no common seed
+    assert made["answer"]["apart"] == [(LEARNED, "")] and made["answer"]["seeds"] == (1, 2)
+
+
+def test_p_values_are_paired_seed_by_seed_and_never_pooled(tmp_path):
+    for seed, own in ((1, 0.3), (2, 0.1)):
+        result(tmp_path, ROTARY, seed, test=own)
+        result(tmp_path, SINUSOIDAL, seed, test=0.301)
+    systems = group([made for _, made in read_results([tmp_path])[0]])
+    found, _ = differences(systems, systems[1], "test")
+
+    def p(own):
+        pair = [rows(scored("test", rate)["statistics"]) for rate in (0.301, own)]
+        return paired_bootstrap(pair[0], {"x": pair[1]})[0]["x"]
+
+    assert found[systems[0].label].p == {1: p(0.3), 2: p(0.1)}
+    assert p(0.3) > 0.05 > p(0.1) and not found[systems[0].label].significant  # in one of two seeds only
+
+
+def test_the_answer_names_what_cannot_be_told_from_the_best(tmp_path):
+    for arch, rate in ((SINUSOIDAL, 0.4), (ROTARY, 0.1), (LEARNED, 0.1)):
+        result(tmp_path, arch, test=rate, parameters=900 if arch == LEARNED else 1000)
+    answer = recipe(tmp_path)["answer"]
+    assert {answer["best"]["label"], *answer["close"]} == {(ROTARY, ""), (LEARNED, "")}
+    assert answer["best"]["label"] == (ROTARY, "") and answer["smallest"]["label"] == (LEARNED, "")
+    assert answer["worse"] == 1 and answer["difference"].significant and not answer["ahead"]
+    said = markdown(tmp_path).split("##")[0]
+    assert f"Best on `test`: `{ROTARY}`" in said and f"Not distinguishable from it: `{LEARNED}`." in said
+
+
+def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_path):
+    for seed, rate in ((1, 0.4), (2, 0.0)):
+        result(tmp_path, SINUSOIDAL, seed, test=rate)
+    result(tmp_path, ROTARY, 1, test=0.2)  # of a sweep that is not at its end
+    answer = recipe(tmp_path)["answer"]
+    assert answer["best"]["label"] == (SINUSOIDAL, "") and answer["ahead"] == [(ROTARY, "")] and not answer["worse"]
+
+
+def test_one_system_is_not_called_the_best(tmp_path):
+    result(tmp_path, SINUSOIDAL, test=0.4)
+    said = markdown(tmp_path).split("##")[0]
+    assert f"The only one on `test`: `{SINUSOIDAL}`" in said and "Best" not in said and "baseline" not in said
+    result(tmp_path, ROTARY, test=0.6)
+    said = markdown(tmp_path).split("##")[0]
+    assert f"Best on `test`: the baseline `{SINUSOIDAL}`" in said
+    less = bleu("test", 0.4) - bleu("test", 0.6)
+    assert f"The next, `{ROTARY}`, has \u2212{less:.2f} (significant, 1 seed)." in said
+
+
+def test_perplexity_ranks_from_below(tmp_path):
+    for arch, variant, value in ((SINUSOIDAL, "", 20.0), (ROTARY, "", 15.5), (ROTARY, "x", 16.0)):
+        tests = {"wiki": {"subset": "test", "sentences": 3, "settings": "", "scores": {"perplexity": {"score": value}}}}
+        result(tmp_path, arch, variant=variant, more={"tests": tests})
+    made = recipe(tmp_path)
+    assert names(made) == [ROTARY, f"{ROTARY} (x)", SINUSOIDAL] and made["sets"][0]["best"] == 15.5
+    found = row(made, ROTARY)["differences"]["wiki"]
+    assert found.value == -4.5 and found.better and not found.significant and not made["answer"]["tested"]
+    assert {one.verdict for one in made["claims"]} == {"open"}
+    text = markdown(tmp_path)
+    assert "15.50 perplexity ↓" in text and "\u22124.50 (not tested, 1 seed)" in text
+    assert "Not distinguishable" not in text and "- perplexity ↓: " in text
+
+
+def test_what_was_not_run_says_so(tmp_path):
+    result(tmp_path, SINUSOIDAL, test=0.3)
+    result(tmp_path, ROTARY, 1, test=0.2)
+    result(tmp_path, ROTARY, 2, updates=7, unfinished="killed at update 7 of 20")
+    result(tmp_path, LEARNED, 1, "x", updates=0, unfinished="out of | memory")
+    made = recipe(tmp_path, archs=[ROTARY, LEARNED], seeds=[1, 2])
+    assert (row(made, ROTARY)["seeds"], row(made, ROTARY)["stopped"], row(made, ROTARY)["missing"]) == ([1], [2], [])
+    assert (row(made, LEARNED)["ran"], row(made, LEARNED)["missing"]) == (False, [1, 2])
+    text = markdown(tmp_path, archs=[ROTARY, LEARNED], seeds=[1, 2])
+    assert "`small`: 2 systems, 1 seed each, 1 not run, 2 runs not finished." in text
+    assert f"| `{LEARNED}` (x) | 1 | 0 of 20 | out of \\| memory |" in part(text, "Runs that did not finish")
+    assert "| 1; 2 not finished |" in text and "| 1, 2 not run |" in text
+
+
+def test_a_recipe_of_which_nothing_finished_has_a_section(tmp_path):
+    result(tmp_path, ROTARY, updates=7, unfinished="killed")
+    text = markdown(tmp_path)
+    assert "- `small`: 1 run not finished." in text and "7 of 20" in part(text, "Runs that did not finish")
+    assert "### Scores" not in text and "### Costs" not in text and "### Commands" in text
+
+
+def test_the_validation_set_never_ranks(tmp_path):
+    result(tmp_path, SINUSOIDAL, rates={"val": 0.1, "test": 0.3, "test_x2": 0.3})
+    result(tmp_path, ROTARY, rates={"val": 0.4, "test": 0.1, "test_x2": 0.1})
+    made = recipe(tmp_path)
+    assert [(one["name"], one["validation"]) for one in made["sets"]] == [
+        ("test", False),
+        ("val", True),
+        ("test_x2", False),
+    ]
+    assert made["answer"]["best"]["label"] == (ROTARY, "") and not made["sets"][1]["lengths"]
+
+
+def test_what_is_kept_on_longer_sentences_is_of_the_same_run(tmp_path):
+    result(tmp_path, SINUSOIDAL, 1, rates={"test": 0.1, "test_x4": 0.5, "test_x2": 0.3})
+    result(tmp_path, SINUSOIDAL, 2, rates={"test": 0.2, "test_x4": 0.4, "test_x2": 0.3})
+    shares = [100 * bleu("test_x4", high) / bleu("test", low) for low, high in ((0.1, 0.5), (0.2, 0.4))]
+    made = recipe(tmp_path)
+    assert row(made, SINUSOIDAL)["kept"]["test_x4"] == pytest.approx(statistics.fmean(shares))
+    words = scored("test_x4", 0.1)["statistics"]["source_words"]
+    found = made["sets"][2]
+    assert (found["name"], found["joined"], found["words"]) == ("test_x4", 4, (sum(words) / 60, max(words)))
+
+
+def test_variants_are_decided_by_validation(tmp_path):
+    result(tmp_path, ROTARY, rates={"val": 0.4, "test": 0.1})
+    result(tmp_path, ROTARY, variant="base500", rates={"val": 0.1, "test": 0.4}, flags="--rope-base 500")
+    (variant,) = recipe(tmp_path)["variants"]
+    assert variant["changes"] == "--rope-base 500" and variant["verdict"] == "better"
+    without, with_it, found = variant["sets"]["val"]
+    assert (without, with_it) == (bleu("val", 0.4), bleu("val", 0.1)) and found.better
+    assert not variant["sets"]["test"][2].better  # the test set says otherwise, and does not decide
+    assert f"Better there: `{ROTARY}` (base500)." in part(markdown(tmp_path), "Variants")
+
+
+def test_seeds_of_other_settings_are_systems_of_their_own(tmp_path):
+    result(tmp_path, ROTARY, 1, test=0.1)
+    result(tmp_path, ROTARY, 2, test=0.1, updates=7)
+    result(tmp_path, LEARNED, 1, test=0.1)
+    result(tmp_path, LEARNED, 2, test=0.1, flags="--dropout 0.5")
+    assert sorted(names(recipe(tmp_path))) == [
+        f"{ROTARY} (20 updates)",
+        f"{ROTARY} (7 updates)",
+        f"{LEARNED} (settings 1)",
+        f"{LEARNED} (settings 2)",
+    ]
+
+
+def test_published_figures_stand_beside_the_systems_of_their_test_set(tmp_path):
+    result(tmp_path, "roformer_base", rates={"test": 0.4}, more={"recipe": "wmt14_en_de"})
+    assert not recipe(tmp_path, "wmt14_en_de")["published"]
+    result(tmp_path, "roformer_base", rates={"newstest2014": 0.4}, more={"recipe": "wmt14_en_de"})
+    report = read_report([tmp_path], Wanted())
+    assert [one["name"] for one in report.recipes] == ["wmt14_en_de", "wmt14_en_de_shaw"]  # one table of a paper
+    assert {arch: figure[0] for arch, figure in report.recipes[0]["published"].items()} == {
+        "transformer_sinusoidal_base": 27.3,
+        "roformer_base": 27.5,
+    }
+    assert names(report.recipes[0]) == ["roformer_base", "transformer_sinusoidal_base"]
+
+
+def test_nothing_to_report_is_refused(tmp_path):
+    with pytest.raises(ResultError, match=r"no result file that can be used in .*: run scripts/reproduce\.sh first"):
+        recipe(tmp_path)
+    result(tmp_path, ROTARY)
+    with pytest.raises(ResultError, match=r"no result of recipe 'x' in .*; recipes there: small"):
+        recipe(tmp_path, recipe="x")
+    with pytest.raises(ResultError, match="the baseline 'x' has no result"):
+        recipe(tmp_path, baseline="x")

@@ -1,0 +1,75 @@
+"""What went into the runs, as the report has it: speed, costs, commands, trainings that ended early."""
+
+import json
+
+import pytest
+
+from pipeline.report.recipe import still_falling
+
+from .made_results import recipe, result, row
+
+SINUSOIDAL, ROTARY = "transformer_sinusoidal_tiny", "roformer_tiny"
+MEASURED = {"threads": "1", "jobs": "2"}
+
+
+@pytest.mark.parametrize(
+    ("other", "relative"),
+    [
+        ({}, 0.8),
+        ({"machine": "y"}, None),
+        ({"measured": {"threads": "1", "jobs": "1"}}, None),
+        ({"measured": {"threads": "1"}}, None),
+        ({"speed": None}, None),
+    ],
+)
+def test_speeds_are_compared_only_if_they_were_measured_alike(tmp_path, other, relative):
+    result(tmp_path, SINUSOIDAL, measured=MEASURED)
+    result(tmp_path, ROTARY, **{"measured": MEASURED, "speed": 80, **other})
+    made = recipe(tmp_path)
+    assert row(made, ROTARY)["speed"] == relative and row(made, SINUSOIDAL)["speed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("nll", "falling"), [([3.0, 2.5, 2.0, 1.99], False), ([3.0, 2.5, 2.0, 1.98], True), ([2.0], False), ([], False)]
+)
+def test_a_training_that_ended_early_is_noticed(nll, falling):
+    assert still_falling({"curve": {"valid": {"updates": [50, 70, 80, 100][: len(nll)], "nll": nll}}}) == falling
+
+
+def test_costs_are_those_of_the_log_and_said_once_if_they_are_alike(tmp_path):
+    result(tmp_path, SINUSOIDAL, measured=MEASURED)
+    result(tmp_path, ROTARY, measured=MEASURED, speed=80)
+    made = recipe(tmp_path)["made"]
+    assert made["costs"] == ["tokens per second"]
+    assert (
+        made["common_costs"]["wall time"] == "0 min 50 s" and made["common_costs"]["validation perplexity ↓"] == "4.00"
+    )
+    result(tmp_path, ROTARY, speed=80)  # not recorded how many runs shared the machine
+    assert row(recipe(tmp_path), ROTARY)["costs"]["wall time"] == ""
+
+
+def test_a_command_stands_once_for_all_its_runs(tmp_path):
+    for arch, seed in ((ROTARY, 1), (ROTARY, 2), (SINUSOIDAL, 1)):
+        result(tmp_path, arch, seed)
+    made = recipe(tmp_path)["made"]
+    assert made["commands"] == {
+        "scripts/train.sh --arch ARCH --seed SEED": {(ROTARY, ""): [1, 2], (SINUSOIDAL, ""): [1]}
+    }
+    assert made["averaged"] == [(5, [])] and made["commits"] == [("not recorded", [])]
+
+
+@pytest.mark.parametrize(("flags", "measured"), [("", 1.25), ("--amp", None)])
+def test_the_cost_of_a_step_is_that_of_a_benchmark_with_both(tmp_path, flags, measured):
+    result(tmp_path, SINUSOIDAL)
+    result(tmp_path, ROTARY, flags=flags)
+    result(tmp_path, ROTARY, variant="half", flags="--rope-layout half")
+    for name, steps in {"one": {ROTARY: 9.0}, "two": {SINUSOIDAL: 2.0, ROTARY: 2.5}}.items():
+        rows = [
+            {"candidate": arch, "precision": precision, "seconds": value, "times as fast": 1, "quartiles": ""}
+            for arch, seconds in steps.items()
+            for precision, value in (("bf16", 7.0), ("fp32", seconds))
+        ]
+        text = json.dumps({"rows": [{**one, "share of peak": ""} for one in rows]})
+        (tmp_path / f"benchmark-{name}.json").write_text(text)
+    made = recipe(tmp_path)
+    assert (row(made, ROTARY)["step"], row(made, ROTARY, "half")["step"]) == (measured, None)
