@@ -180,6 +180,7 @@ def test_reports_of_other_packages_stay_off_the_screen_and_come_back(monkeypatch
     assert capsys.readouterr() == ("done\n", "")
 
 
+@pytest.mark.slow
 def test_without_a_command_it_says_what_there_is_and_a_closed_pipe_is_no_error():
     """As ``fairseq-rope | head -1``; nothing of fairseq's import on the screen."""
     process = subprocess.Popen(PROCESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
@@ -187,6 +188,7 @@ def test_without_a_command_it_says_what_there_is_and_a_closed_pipe_is_no_error()
     assert process.stderr.read() == "" and process.wait() == 0
 
 
+@pytest.mark.slow
 def test_help_and_errors_of_a_process_are_clean():
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONWARNINGS"}
     done = subprocess.run([*PROCESS, "average", "--help"], capture_output=True, text=True, env=environment)

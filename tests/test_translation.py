@@ -113,6 +113,7 @@ def test_what_is_not_supported_is_refused_by_name(options, message):
         build("roformer_tiny", **options)
 
 
+@pytest.mark.slow
 def test_the_module_prints_the_user_dir_and_the_parameter_counts():
     out = subprocess.run([sys.executable, "-m", "fairseq_rope"], capture_output=True, text=True, check=True).stdout
     assert f"--user-dir {Path(fairseq_rope.__file__).parent}" in out

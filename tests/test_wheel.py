@@ -68,6 +68,7 @@ def test_it_holds_the_plugin_alone(wheel):
     assert {name for name in names if name.startswith("fairseq_rope/")} == {*modules, "fairseq_rope/py.typed"}
 
 
+@pytest.mark.slow
 def test_the_command_works_where_the_repository_is_out_of_sight(installed, tmp_path):
     where, *path = run(tmp_path, installed / "bin/python", "-c", WHERE).stdout.splitlines()
     assert installed in Path(where).parents

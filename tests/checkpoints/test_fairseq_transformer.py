@@ -255,6 +255,7 @@ def plain(data, tmp_path_factory):
     return out, converted
 
 
+@pytest.mark.slow
 def test_search_finds_the_same_hypotheses_and_scores(data, plain, corpus):
     sources = (corpus / "test.en").read_text(encoding="utf-8").splitlines()
     found = []

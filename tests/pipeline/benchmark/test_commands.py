@@ -55,6 +55,7 @@ def measured(tmp_path, capsys, *words):
     return result
 
 
+@pytest.mark.slow
 def test_train_compares_with_fairseq(tmp_path, capsys):
     archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny"]
     result = measured(tmp_path, capsys, *TRAIN, *archs, "--memory", *FLAGS)
@@ -113,6 +114,7 @@ def test_a_candidate_names_its_parts():
     assert Candidate.parse("roformer_tiny::sgd", CRITERION, OPTIMIZER, "fp32")[2:] == (CRITERION, "sgd", "fp32")
 
 
+@pytest.mark.slow
 def test_decode_finds_the_same_hypotheses(tmp_path, capsys):
     archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny", "--sentences", "3", "1"]
     result = measured(tmp_path, capsys, *DECODE, *archs, *FLAGS)
@@ -144,6 +146,7 @@ def test_decode_compares_with_fairseq_and_all_outputs_have_the_length():
     assert [len(tokens) for tokens, _ in candidate.translate(make_batch(systems.words, sentences=3))] == [5, 5, 5]
 
 
+@pytest.mark.slow
 def test_decode_measures_ctranslate2_and_its_own_converter(tmp_path, capsys, monkeypatch):
     pytest.importorskip("ctranslate2")
     (tmp_path / "temporary").mkdir()

@@ -46,6 +46,7 @@ def test_the_files_are_those_of_fairseq_preprocess_byte_by_byte(text, tmp_path, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "bpe", "plain"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 7])  # with another number of workers the shards are others
 def test_a_killed_run_goes_on_where_it_was_and_leaves_no_process(text, tmp_path, workers):
     parts, train = tmp_path / "bin.shards", text / "train.clean.en"

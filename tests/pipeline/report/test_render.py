@@ -27,6 +27,7 @@ def committed():
     return read_report([RESULTS], Wanted())
 
 
+@pytest.mark.slow
 def test_the_committed_report_is_that_of_the_committed_results(committed):
     """Without the pictures, whose bytes depend on matplotlib, and the versions in the signature of the test."""
 
