@@ -1,7 +1,6 @@
 """One system with one seed: trained, averaged, scored on every test set, and collected in one result file."""
 
 import contextlib
-import logging
 import subprocess
 import time
 from dataclasses import dataclass
@@ -102,7 +101,6 @@ class Experiment:
         """
         from .results.positions import write_positions
 
-        logging.disable(logging.INFO)  # what fairseq says
         write_positions(self.folder)
         result = self._collected()
         if self.file.is_file() and finished.is_finished_otherwise(self.result(), self._settings(), self.max_update):

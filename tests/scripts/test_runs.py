@@ -8,11 +8,12 @@ import subprocess
 import time
 
 import pytest
+import torch
 
 from pipeline.command import Failure
 from pipeline.systems import System, read_systems
 
-from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, run
+from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, parameters, run
 from ..processes import preloaded
 
 pytestmark = pytest.mark.slow
@@ -201,3 +202,52 @@ def test_two_calls_at_once_share_a_folder(corpus, tmp_path):
     assert [call.returncode for call in both] == [0, 0], said
     assert len(results(tmp_path / "out/results")) == 2
     assert sum("[prepare] binarize: done before with the same settings" in text for text in said) == 1, said
+
+
+@pytest.fixture(scope="module")
+def swept(killed, raw, tmp_path_factory):
+    """A sweep on Snakemake: a result from elsewhere, a run that fails, and one that is killed twice."""
+    pytest.importorskip("snakemake")
+    out = tmp_path_factory.mktemp("sweep") / "out"
+    shutil.copytree(killed[0] / "data", out / "data")
+    (out / "results").mkdir()
+    shutil.copy(killed[0] / f"results/multi30k-{NAMES[0]}-seed1.json", out / "results")
+    variants = ["half roformer_tiny --rope-layout half", "broken roformer_tiny --rope-layout none"]
+    config = dict(recipe="multi30k", data=raw, out=out, archs=NAMES[0], variants=json.dumps(variants))
+    config.update(max_update=60, save_every=10, flags=" ".join(FLAGS[1:]))
+    words = ["snakemake", "-s", str(ROOT / "scripts/Snakefile"), "--cores", "2", "--config"]
+    words += [f"{name}={value}" for name, value in config.items()]
+    said = []
+    for checkpoint in ("20", "40", "never"):
+        log = (out / f"{checkpoint}.log").open("w+")
+        group = dict(cwd=out, env=ENVIRONMENT, stdout=log, stderr=log, start_new_session=True)
+        running = subprocess.Popen(words, **group)
+        while running.poll() is None and not list(out.glob(f"{NAMES[1]}/seed1/checkpoints/*_{checkpoint}.pt")):
+            time.sleep(0.02)
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+        said.append((running.wait(), (out / f"{checkpoint}.log").read_text()))
+    return out, said
+
+
+def test_a_killed_sweep_ends_in_the_figures_of_reproduce_sh(killed, swept):
+    out, said = swept
+    assert [status for status, _ in said] == [-signal.SIGKILL, -signal.SIGKILL, 1], said[-1]
+    assert (out / NAMES[1] / "seed1/train.log").read_text().count("Loaded checkpoint") == 2
+    ours, theirs = (results(folder / "results")[f"{NAMES[1]}-seed1"] for folder in (out, killed[0]))
+    assert ours["tests"] == theirs["tests"] and ours["settings"] == theirs["settings"]
+    ours, theirs = (parameters(folder / NAMES[1] / "seed1/checkpoint.pt") for folder in (out, killed[0]))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, swept):
+    out, said = swept
+    assert not (out / NAMES[0]).exists()
+    assert results(out / "results")[f"{NAMES[0]}-seed1"] == results(killed[0] / "results")[f"{NAMES[0]}-seed1"]
+    assert "not finished: roformer_tiny (broken), seed 1: see above; call again to go on" in said[-1][1]
+    assert (
+        "argument --rope-layout: invalid choice" in results(out / "results")["roformer_tiny-broken-seed1"]["unfinished"]
+    )
+    report = (out / "report/report.md").read_text(encoding="utf-8")
+    assert "argument --rope-layout: invalid choice" in report.split("### Runs that did not finish")[1]
+    assert (out / "table.txt").read_text().count("\n") > 8

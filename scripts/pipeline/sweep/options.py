@@ -8,8 +8,6 @@ from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Type
 from ..command import Failure, Parser, split_at_dashes, whole_number, words_of
 from ..recipes import recipe_names
 
-FILES = ("data", "out", "results", "report", "mirror")
-
 
 class ConfigParser(Parser):
     """Reads the same options, where nobody typed them as such."""
@@ -97,12 +95,7 @@ def parse_config(config: Mapping[str, Any]) -> argparse.Namespace:
         argv += ["--", *(map(str, flags) if isinstance(flags, list) else shlex.split(str(flags)))]
     except ValueError as error:
         raise Failure(f"config entry 'flags' cannot be split into words: {error}") from None
-    args = parse(argv, kind=ConfigParser)
-    for name in FILES:  # the jobs work in another folder
-        value = getattr(args, name)
-        if value and (isinstance(value, Path) or Path(value).exists()):  # a mirror may be an address
-            setattr(args, name, type(value)(Path(value).absolute()))
-    return args
+    return parse(argv, kind=ConfigParser)
 
 
 def _list(value: Any) -> List[Any]:

@@ -1,0 +1,134 @@
+"""What a sweep plans: its options, its jobs, the GPUs that they take. How one ends is in test_runs.py."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.files import write_json
+from pipeline.sweep import device
+from pipeline.sweep.options import parse, parse_config
+from pipeline.sweep.sweep import Sweep
+
+from ..commands import ENVIRONMENT, ROOT, run
+from ..processes import call
+
+SNAKEFILE = ROOT / "scripts/Snakefile"
+
+
+def snakemake(folder, *options, **config):
+    """What Snakemake says of the sweep with these entries, called in a folder."""
+    entries = [f"{name}={value}" for name, value in config.items()]
+    return call(
+        "snakemake.cli:main", ["snakemake", "-s", SNAKEFILE, *options, "--config", *entries], folder, ENVIRONMENT
+    )
+
+
+def planned(done):
+    """The jobs of a dry run, by rule."""
+    assert done.returncode == 0, done.stderr
+    return {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", done.stderr.split("Job stats:")[1], re.M)}
+
+
+def test_config_entries_are_the_options_of_reproduce_sh():
+    config = {
+        "recipe": "demo",
+        "archs": ["roformer_tiny", "transformer_none_tiny"],
+        "seeds": 3,
+        "variants": ["half roformer_tiny --rope-layout half"],
+        "max_update": "5",
+        "flags": "--adam-betas '(0.9, 0.9)'",
+    }
+    words = ["demo", "--archs", "roformer_tiny transformer_none_tiny", "--seeds", "3", "--max-update", "5"]
+    words += ["--variant", "half roformer_tiny --rope-layout half", "--", "--adam-betas", "(0.9, 0.9)"]
+    assert parse_config(config) == parse(words)
+
+
+@pytest.mark.parametrize(
+    "entries,message",
+    [
+        ({}, "no recipe: give --config recipe=NAME; there are: demo "),
+        ({"recipe": "demo", "arch": "roformer_tiny"}, "unknown config entry 'arch'; there are: recipe "),
+        ({"recipe": "demo", "seeds": "1 2\n1"}, "--seeds names '1' twice"),
+        ({"recipe": "demo", "archs": None}, "config entry 'archs' must be a value or a list of values, not None"),
+        ({"recipe": "demo", "archs": {"a": "b"}}, "config entry 'archs' must be a value or a list of values"),
+        ({"recipe": "demo", "max_update": 1.5}, "--max-update: must be a whole number, at least 1, not '1.5'"),
+        ({"recipe": "demo", "variants": "half roformer_tiny --rope-layout half"}, "'variants' must be a list"),
+        ({"recipe": "demo", "flags": "'"}, "config entry 'flags' cannot be split into words"),
+    ],
+)
+def test_wrong_config_entries_are_named(entries, message):
+    with pytest.raises(Failure) as refused:
+        parse_config(entries)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_result_counts_by_its_flags_until_the_data_are_prepared(data, tmp_path):
+    options = ["demo", "--archs", "roformer_tiny", "--seeds", "1 2", "--max-update", "5", "--results", tmp_path]
+    fresh = Sweep(parse([*map(str, options), "--out", str(tmp_path / "fresh")]))
+    (tmp_path / "prepared").mkdir()
+    (tmp_path / "prepared/data").symlink_to(data)
+    prepared = Sweep(parse([*map(str, options), "--out", str(tmp_path / "prepared")]))
+    first, second = fresh.experiments
+    settings = run("scripts/train.sh", "--print-settings", *first.train_options).stdout
+    assert settings.startswith("train --arch roformer_tiny") and len(settings.splitlines()) == 1
+    entries = dict.fromkeys(("variant", "arch", "seed", "entries", "data"))
+    entries |= {"run": dict.fromkeys(("command", "flags", "versions", "machine")), "recipe": "demo"}
+    names = ("parameters", "parameters_trained", "updates", "target_tokens", "seconds", "devices", "averaged")
+    entries |= {"training": {**dict.fromkeys(names), "updates": 5}, "curve": {"train": [], "valid": []}}
+    tests = dict.fromkeys(fresh.subsets.values())
+    result = {**entries, "format": "fairseq_rope result 1", "settings": f"data elsewhere\n{settings}", "tests": tests}
+    write_json(first.file, result)
+    assert fresh.unfinished() == [second] and prepared.unfinished() == prepared.experiments
+    line = run("scripts/train.sh", "--print-settings", *prepared.experiments[0].train_options).stdout.splitlines()[0]
+    write_json(first.file, {**result, "settings": f"{line}\n{settings}"})
+    assert prepared.unfinished() == prepared.experiments[1:]
+    write_json(first.file, {**result, "tests": {}})
+    assert fresh.unfinished() == fresh.experiments
+
+
+@pytest.fixture
+def gpus(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(device, "SECONDS_BETWEEN_TRIES", 0.01)
+
+
+def test_commands_take_gpus_of_their_own(gpus):
+    with ExitStack() as others:
+        assert device.take(["0", "1"], others)[0] == "0"
+        with ExitStack() as one:
+            assert device.take(["0", "1"], one)[0] == "1"
+        assert device.take(["0", "1"], others)[0] == "1"
+
+
+def test_a_gpu_is_taken_until_the_command_has_ended(gpus, tmp_path):
+    script = "import os, sys; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); sys.stdin.read()"
+    words = [sys.executable, "-m", "pipeline.sweep.device", "5", sys.executable, "-c", script]
+    environ = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, text=True) as running:
+        assert running.stdout.readline() == "5\n"
+        with ExitStack() as other:
+            assert device.take(["5", "6"], other)[0] == "6"
+        running.communicate()
+        with ExitStack() as other:
+            assert device.take(["5", "6"], other)[0] == "5"
+
+
+def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, tmp_path):
+    pytest.importorskip("snakemake")
+    config = dict(recipe="demo", archs="roformer_tiny transformer_none_tiny", seeds="1 2", data=corpus, out="out")
+    plan = planned(snakemake(tmp_path, "-n", "--cores", 2, **config))
+    steps = {"prepare": 1, "train": 4, "average": 4, "score": 12, "collect": 4, "report": 1}
+    assert plan == {**steps, "total": 26} and not (tmp_path / "out").exists()
+    wrong = {
+        "unknown architecture 'rofromer_tiny'": {**config, "archs": "rofromer_tiny"},
+        "nowhere not found: give the folder with the raw text of demo": {**config, "data": "nowhere"},
+    }
+    for message, entries in wrong.items():
+        failed = snakemake(tmp_path, "-n", "--cores", 2, **entries)
+        assert failed.returncode == 1 and "Traceback" not in failed.stderr
+        assert failed.stderr.splitlines()[-1].startswith(f"Snakefile: error: {message}")
