@@ -1,6 +1,8 @@
 """What a sweep plans: its options, its jobs, the GPUs that they take. How one ends is in test_runs.py."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,7 @@ from pipeline.sweep import device
 from pipeline.sweep.options import parse, parse_config
 from pipeline.sweep.sweep import Sweep
 
-from ..commands import ENVIRONMENT, ROOT, run
+from ..commands import ENVIRONMENT, ROOT, SMALL, run
 from ..processes import call
 
 SNAKEFILE = ROOT / "scripts/Snakefile"
@@ -132,3 +134,24 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
         failed = snakemake(tmp_path, "-n", "--cores", 2, **entries)
         assert failed.returncode == 1 and "Traceback" not in failed.stderr
         assert failed.stderr.splitlines()[-1].startswith(f"Snakefile: error: {message}")
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+@pytest.mark.skipif(shutil.which("sbatch") is None, reason="no SLURM: tests/slurm.sh starts one")
+def test_a_sweep_on_slurm_ends_past_a_run_that_fails(corpus, tmp_path):
+    profile = ["--profile", ROOT / "scripts/profiles/slurm", "--slurm-init-seconds-before-status-checks", "5"]
+    variants = json.dumps(["broken roformer_tiny --rope-layout none"])
+    config = dict(recipe="demo", archs="roformer_tiny", variants=variants, data=corpus, out="out")
+    config.update(max_update=5, save_every=1, flags=" ".join([*SMALL, "--max-tokens", "600"]))
+    done = snakemake(tmp_path, *profile, **config)
+    assert done.returncode == 1 and "not finished: roformer_tiny (broken), seed 1" in done.stderr.splitlines()[-1]
+    # prepare, two trainings, and one job for all that follows on a training
+    assert done.stderr.count("has been submitted with SLURM jobid") == 4
+    ended, broken = (
+        json.loads((tmp_path / f"out/results/demo-roformer_tiny{variant}-seed1.json").read_text())
+        for variant in ("", "-broken")
+    )
+    assert ended["training"]["updates"] == 5 and set(ended["tests"]) == {"test", "test_long", "valid"}
+    assert "argument --rope-layout: invalid choice" in broken["unfinished"]
+    assert "did not finish" in (tmp_path / "out/report/report.md").read_text(encoding="utf-8")
