@@ -94,7 +94,7 @@ def parse_config(config: Mapping[str, Any]) -> argparse.Namespace:
     try:
         argv += ["--", *(map(str, flags) if isinstance(flags, list) else shlex.split(str(flags)))]
     except ValueError as error:
-        raise Failure(f"config entry 'flags' cannot be split into words: {error}") from None
+        raise Failure(f"config entry 'flags' cannot be split into words ({error}): give a list of them") from None
     return parse(argv, kind=ConfigParser)
 
 

@@ -137,8 +137,8 @@ class Sweep:
         for experiment in self.unfinished():
             experiment.collect_unfinished(experiment.missing())
 
-    def end(self) -> None:
-        """Prints the table and makes the report.
+    def end(self, report: bool = True) -> None:
+        """Prints the table and makes the report, unless that was made before.
 
         Raises:
             Failure: a run is not finished.
@@ -152,6 +152,7 @@ class Sweep:
         table = finished.table(results)
         write_text(self.runs / "table.txt", f"{table}\n")
         print(f"\nRecipe {self.recipe.name}\n{table}\n")
-        self.make_report()
+        if report:
+            self.make_report()
         if unfinished:
             raise Failure(f"not finished: {names}: see above; call again to go on")
