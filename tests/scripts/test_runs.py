@@ -10,17 +10,16 @@ import time
 import pytest
 import torch
 
-from pipeline.command import Failure
-from pipeline.systems import System, read_systems
-
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, parameters, run
 from ..processes import preloaded
+from .test_sweeps import planned, snakemake
 
 pytestmark = pytest.mark.slow
 
 UPDATES = ["--max-update", 60, "--save-every", 10]
 SYSTEMS = ["--archs", "transformer_none_tiny", "--variant", "half roformer_tiny --rope-layout half"]
 FLAGS = ["--", *SMALL, "--max-tokens", "300", "--disable-validation"]
+SWEEP = dict(max_update=60, save_every=10, flags=" ".join(FLAGS[1:]))
 NAMES = ["transformer_none_tiny", "roformer_tiny-half"]
 TESTS = ["test_2016_flickr", "test_2016_flickr_x2", "test_2016_flickr_x4", "val"]
 
@@ -149,32 +148,6 @@ def test_a_recipe_that_shares_data_takes_them_from_the_same_folder(tmp_path):
     one_line(failed, "data/multi30k not found: give the folder with the raw text of multi30k as --data FOLDER")
 
 
-def test_systems_are_architectures_and_variants():
-    assert read_systems(["roformer_t*"], ["half roformer_base --rope-layout half"], None) == [
-        System("roformer_tiny"),
-        System("roformer_base", "half", ("--rope-layout", "half")),
-    ]
-    assert System("a", "b").name == "a-b" and System("a", "b").title == "a (b)" and System("a").name == "a"
-
-
-@pytest.mark.parametrize(
-    "variants,message",
-    [
-        (["half"], '--variant is "NAME ARCH FLAGS"'),
-        (["half roformer_tiny rope-layout"], '--variant is "NAME ARCH FLAGS"'),
-        (["half rofromer_tiny --rope-layout half"], "unknown architecture 'rofromer_tiny'"),
-        (["half roformer_* --rope-layout half"], '--variant is "NAME ARCH FLAGS"'),
-        (["other roformer_tiny --lr 1 --seed=2"], "--seed=2 does not go among the flags of fairseq-train"),
-        (["x roformer_tiny --adam-betas '(0.9, 0.9)'"], "knows no quotes: write --flag=value"),
-        (["x roformer_tiny --rope-base 500", "x roformer_tiny --rope-layout half"], "names 'x roformer_tiny' twice"),
-    ],
-)
-def test_wrong_variants_are_named(variants, message):
-    with pytest.raises(Failure) as refused:
-        read_systems(["roformer_tiny"], variants, None)
-    assert message in str(refused.value) and "\n" not in str(refused.value)
-
-
 @pytest.mark.parametrize(
     "options,message",
     [
@@ -212,21 +185,22 @@ def swept(killed, raw, tmp_path_factory):
     shutil.copytree(killed[0] / "data", out / "data")
     (out / "results").mkdir()
     shutil.copy(killed[0] / f"results/multi30k-{NAMES[0]}-seed1.json", out / "results")
-    variants = ["half roformer_tiny --rope-layout half", "broken roformer_tiny --rope-layout none"]
-    config = dict(recipe="multi30k", data=raw, out=out, archs=NAMES[0], variants=json.dumps(variants))
-    config.update(max_update=60, save_every=10, flags=" ".join(FLAGS[1:]))
+    variants = json.dumps([SYSTEMS[3], "broken roformer_tiny --rope-layout none"])
+    config = dict(recipe="multi30k", data=raw, out=out, archs=NAMES[0], variants=variants, **SWEEP)
     words = ["snakemake", "-s", str(ROOT / "scripts/Snakefile"), "--cores", "2", "--config"]
     words += [f"{name}={value}" for name, value in config.items()]
     said = []
-    for checkpoint in ("20", "40", "never"):
-        log = (out / f"{checkpoint}.log").open("w+")
-        group = dict(cwd=out, env=ENVIRONMENT, stdout=log, stderr=log, start_new_session=True)
-        running = subprocess.Popen(words, **group)
-        while running.poll() is None and not list(out.glob(f"{NAMES[1]}/seed1/checkpoints/*_{checkpoint}.pt")):
+    for checkpoint in ("20", "40", ""):
+        log = out / f"until{checkpoint}.log"
+        with log.open("w") as file:  # a kill reaches all processes of a group, but for those of the server
+            options = dict(stdout=file, stderr=file, start_new_session=True)
+            environ = ENVIRONMENT if checkpoint else {**ENVIRONMENT, **preloaded()}
+            running = subprocess.Popen(words, cwd=out, env=environ, **options)
+        while running.poll() is None:
             time.sleep(0.02)
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
-        said.append((running.wait(), (out / f"{checkpoint}.log").read_text()))
+            if list(out.glob(f"{NAMES[1]}/seed1/checkpoints/*_{checkpoint}.pt")):
+                os.killpg(running.pid, signal.SIGKILL)
+        said.append((running.returncode, log.read_text()))
     return out, said
 
 
@@ -240,7 +214,7 @@ def test_a_killed_sweep_ends_in_the_figures_of_reproduce_sh(killed, swept):
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, swept):
+def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, swept, tmp_path):
     out, said = swept
     assert not (out / NAMES[0]).exists()
     assert results(out / "results")[f"{NAMES[0]}-seed1"] == results(killed[0] / "results")[f"{NAMES[0]}-seed1"]
@@ -250,4 +224,6 @@ def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, sw
     )
     report = (out / "report/report.md").read_text(encoding="utf-8")
     assert "argument --rope-layout: invalid choice" in report.split("### Runs that did not finish")[1]
-    assert (out / "table.txt").read_text().count("\n") > 8
+    elsewhere = dict(data="nowhere", out="out", results=out / "results", **SWEEP)
+    plan = planned(snakemake(tmp_path, "-n", recipe="multi30k", archs=NAMES[0], **elsewhere))
+    assert plan == {"report": 1, "total": 1}

@@ -15,25 +15,48 @@ from pipeline.files import write_json
 from pipeline.sweep import device
 from pipeline.sweep.options import parse, parse_config
 from pipeline.sweep.sweep import Sweep
+from pipeline.systems import System, read_systems
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, run
-from ..processes import call
-
-SNAKEFILE = ROOT / "scripts/Snakefile"
 
 
-def snakemake(folder, *options, **config):
+def snakemake(folder, *options, fails=False, **config):
     """What Snakemake says of the sweep with these entries, called in a folder."""
     entries = [f"{name}={value}" for name, value in config.items()]
-    return call(
-        "snakemake.cli:main", ["snakemake", "-s", SNAKEFILE, *options, "--config", *entries], folder, ENVIRONMENT
-    )
+    words = ["-s", ROOT / "scripts/Snakefile", *options, "--config", *entries]
+    return run("python", "-m", "snakemake", *words, cwd=folder, fails=fails)
 
 
 def planned(done):
     """The jobs of a dry run, by rule."""
-    assert done.returncode == 0, done.stderr
-    return {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", done.stderr.split("Job stats:")[1], re.M)}
+    rows = re.findall(r"^(\w+) +(\d+)$", done.stdout.split("Job stats:")[1], re.MULTILINE)
+    return {rule: int(count) for rule, count in rows}
+
+
+def test_systems_are_architectures_and_variants():
+    assert read_systems(["roformer_t*"], ["half roformer_base --rope-layout half"], None) == [
+        System("roformer_tiny"),
+        System("roformer_base", "half", ("--rope-layout", "half")),
+    ]
+    assert System("a", "b").name == "a-b" and System("a", "b").title == "a (b)" and System("a").name == "a"
+
+
+@pytest.mark.parametrize(
+    "variants,message",
+    [
+        (["half"], '--variant is "NAME ARCH FLAGS"'),
+        (["half roformer_tiny rope-layout"], '--variant is "NAME ARCH FLAGS"'),
+        (["half rofromer_tiny --rope-layout half"], "unknown architecture 'rofromer_tiny'"),
+        (["half roformer_* --rope-layout half"], '--variant is "NAME ARCH FLAGS"'),
+        (["other roformer_tiny --lr 1 --seed=2"], "--seed=2 does not go among the flags of fairseq-train"),
+        (["x roformer_tiny --adam-betas '(0.9, 0.9)'"], "knows no quotes: write --flag=value"),
+        (["x roformer_tiny --rope-base 500", "x roformer_tiny --rope-layout half"], "names 'x roformer_tiny' twice"),
+    ],
+)
+def test_wrong_variants_are_named(variants, message):
+    with pytest.raises(Failure) as refused:
+        read_systems(["roformer_tiny"], variants, None)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_config_entries_are_the_options_of_reproduce_sh():
@@ -78,12 +101,10 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(data, tmp_path
     first, second = fresh.experiments
     settings = run("scripts/train.sh", "--print-settings", *first.train_options).stdout
     assert settings.startswith("train --arch roformer_tiny") and len(settings.splitlines()) == 1
-    entries = dict.fromkeys(("variant", "arch", "seed", "entries", "data"))
-    entries |= {"run": dict.fromkeys(("command", "flags", "versions", "machine")), "recipe": "demo"}
-    names = ("parameters", "parameters_trained", "updates", "target_tokens", "seconds", "devices", "averaged")
-    entries |= {"training": {**dict.fromkeys(names), "updates": 5}, "curve": {"train": [], "valid": []}}
-    tests = dict.fromkeys(fresh.subsets.values())
-    result = {**entries, "format": "fairseq_rope result 1", "settings": f"data elsewhere\n{settings}", "tests": tests}
+    result = json.loads(next((ROOT / "results").glob("multi30k_cpu-roformer_multi30k-seed*.json")).read_text())
+    test = result["tests"].popitem()[1]
+    result["run"]["max_update"] = "5"
+    result |= {"settings": f"data elsewhere\n{settings}", "tests": dict.fromkeys(fresh.subsets.values(), test)}
     write_json(first.file, result)
     assert fresh.unfinished() == [second] and prepared.unfinished() == prepared.experiments
     line = run("scripts/train.sh", "--print-settings", *prepared.experiments[0].train_options).stdout.splitlines()[0]
@@ -131,8 +152,8 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
         "nowhere not found: give the folder with the raw text of demo": {**config, "data": "nowhere"},
     }
     for message, entries in wrong.items():
-        failed = snakemake(tmp_path, "-n", "--cores", 2, **entries)
-        assert failed.returncode == 1 and "Traceback" not in failed.stderr
+        failed = snakemake(tmp_path, "-n", "--cores", 2, fails=True, **entries)
+        assert "Traceback" not in failed.stderr
         assert failed.stderr.splitlines()[-1].startswith(f"Snakefile: error: {message}")
 
 
@@ -144,8 +165,8 @@ def test_a_sweep_on_slurm_ends_past_a_run_that_fails(corpus, tmp_path):
     variants = json.dumps(["broken roformer_tiny --rope-layout none"])
     config = dict(recipe="demo", archs="roformer_tiny", variants=variants, data=corpus, out="out")
     config.update(max_update=5, save_every=1, flags=" ".join([*SMALL, "--max-tokens", "600"]))
-    done = snakemake(tmp_path, *profile, **config)
-    assert done.returncode == 1 and "not finished: roformer_tiny (broken), seed 1" in done.stderr.splitlines()[-1]
+    done = snakemake(tmp_path, *profile, fails=True, **config)
+    assert "not finished: roformer_tiny (broken), seed 1" in done.stderr.splitlines()[-1]
     # prepare, two trainings, and one job for all that follows on a training
     assert len(set(re.findall(r"has been submitted with SLURM jobid (\d+)", done.stderr))) == 4
     ended, broken = (
