@@ -42,6 +42,10 @@ setup(
         ],
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
+        "sweep": [
+            'snakemake>=9.27,<10; python_version >= "3.11"',
+            'snakemake-executor-plugin-slurm>=2.8,<3; python_version >= "3.11"',
+        ],
         "docs": [
             'mkdocs-material>=9.8; python_version >= "3.11"',
             'mkdocstrings[python]>=1.0; python_version >= "3.11"',

@@ -19,7 +19,7 @@ ruff format --check .
 mypy
 lint-imports
 if command -v shellcheck >/dev/null 2>&1; then
-  shellcheck -x scripts/*.sh .ci/run
+  shellcheck -x scripts/*.sh tests/*.sh .ci/run
 else
   say "shellcheck is not installed: the scripts are not checked (apt-get install shellcheck)"
 fi

@@ -1,7 +1,6 @@
 """One system with one seed: trained, averaged, scored on every test set, and collected in one result file."""
 
 import contextlib
-import logging
 import subprocess
 import time
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from .recipes import Recipe
 from .results import finished
 from .results.collect import collect
 from .results.file import Result, read_result, write_result
+from .steps import read_stamp
 from .systems import System
 
 SEARCH = "beam 4, lenpen 0.6"
@@ -55,8 +55,28 @@ class Experiment:
         """
         return read_result(self.file)
 
+    @property
+    def train_options(self) -> List[Any]:
+        """Of train.sh."""
+        places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
+        what = ["--recipe", self.recipe.name, "--seed", self.seed, *self.options]
+        return [*places, *what, "--", *self.flags, *self.system.flags]
+
+    @property
+    def average_options(self) -> List[Any]:
+        """Of average.sh."""
+        return ["--run", self.folder, "--data", self.data, "--last", self.recipe.average]
+
+    def score_options(self, subset: str) -> List[Any]:
+        """Of score.sh for a test set, which has fairseq's name."""
+        name = f"{self.system.title} seed {self.seed}"
+        return ["--run", self.folder, "--data", self.data, "--subset", subset, "--name", name]
+
     def is_finished(self) -> bool:
-        """Whether the result file is that of this run, from here or from another machine."""
+        """Whether the result file is that of this run, from here or from another machine.
+
+        As long as the data are not prepared here, those of the result count as the same.
+        """
         if not self.file.is_file():
             return False
         return finished.is_finished(self.result(), self._settings(), self.max_update, list(self.subsets.values()))
@@ -67,34 +87,49 @@ class Experiment:
         Raises:
             Failure: a step fails.
         """
-        run_script("train.sh", *self._training())
-        run_script("average.sh", "--run", self.folder, "--data", self.data, "--last", self.recipe.average)
-        name = f"{self.system.title} seed {self.seed}"
+        run_script("train.sh", *self.train_options)
+        run_script("average.sh", *self.average_options)
         for subset in self.subsets:
-            options = ["--run", self.folder, "--data", self.data, "--subset", subset, "--name", name]
-            run_script("score.sh", *options, quiet=True)
-        self._collect()
+            run_script("score.sh", *self.score_options(subset), quiet=True)
+        self.collect()
+
+    def collect(self) -> None:
+        """Writes the result file; that of a finished run with other settings is set aside.
+
+        Raises:
+            Failure: something is missing.
+        """
+        from .results.positions import write_positions
+
+        write_positions(self.folder)
+        result = self._collected()
+        if self.file.is_file() and finished.is_finished_otherwise(self.result(), self._settings(), self.max_update):
+            old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
+            say(f"{self.file} is of a run with other settings: it moves to {old}")
+            self.file.rename(old)
+        write_result(result, self.file)
 
     def reason(self, error: Failure) -> str:
         """Why a run failed: what the log of its training says, or else ``error``."""
         log = self.folder / "train.log"
-        trained = (self.folder / "checkpoint.pt").is_file()
-        return str(error) if trained or not log.is_file() else last_error_in(log)
+        return str(error) if read_stamp(self.folder, "train") or not log.is_file() else last_error_in(log)
+
+    def missing(self) -> str:
+        """Why a run is not finished, where nobody was told: the last error of its training, or the step that lacks."""
+        try:
+            self._collected()
+        except Failure as error:
+            return self.reason(error)
+        return "not collected"
 
     def collect_unfinished(self, reason: str) -> None:
         """Writes what there is of a run that failed or was cut, and why; a file with scores stays."""
         with contextlib.suppress(Failure, OSError):
             write_result(self._collected(unfinished=reason), self.file)
 
-    def _training(self) -> List[Any]:
-        """The options of train.sh."""
-        places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
-        what = ["--recipe", self.recipe.name, "--seed", self.seed, *self.options]
-        return [*places, *what, "--", *self.flags, *self.system.flags]
-
     def _settings(self) -> str:
         """What tells the run from others, as train.sh says it."""
-        command = [SCRIPTS / "train.sh", "--print-settings", *self._training()]
+        command = [SCRIPTS / "train.sh", "--print-settings", *self.train_options]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
         if done.returncode:
             raise Failure((done.stderr.strip() or "train.sh failed").splitlines()[-1].split("error: ", 1)[-1])
@@ -104,16 +139,3 @@ class Experiment:
         with locked(self.folder):
             variant = self.system.variant
             return collect(self.folder, self.data, self.recipe.name, self.subsets, variant, unfinished, SEARCH)
-
-    def _collect(self) -> None:
-        """Writes the result file; that of a finished run with other settings is set aside."""
-        from .results.positions import write_positions
-
-        logging.disable(logging.INFO)  # what fairseq says
-        write_positions(self.folder)
-        result = self._collected()
-        if self.file.is_file() and finished.is_finished_otherwise(self.result(), self._settings(), self.max_update):
-            old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
-            say(f"{self.file} is of a run with other settings: it moves to {old}")
-            self.file.rename(old)
-        write_result(result, self.file)

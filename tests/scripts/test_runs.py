@@ -8,18 +8,18 @@ import subprocess
 import time
 
 import pytest
+import torch
 
-from pipeline.command import Failure
-from pipeline.systems import System, read_systems
-
-from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, run
+from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, parameters, run
 from ..processes import preloaded
+from .test_sweeps import planned, snakemake
 
 pytestmark = pytest.mark.slow
 
 UPDATES = ["--max-update", 60, "--save-every", 10]
 SYSTEMS = ["--archs", "transformer_none_tiny", "--variant", "half roformer_tiny --rope-layout half"]
 FLAGS = ["--", *SMALL, "--max-tokens", "300", "--disable-validation"]
+SWEEP = dict(max_update=60, save_every=10, flags=" ".join(FLAGS[1:]))
 NAMES = ["transformer_none_tiny", "roformer_tiny-half"]
 TESTS = ["test_2016_flickr", "test_2016_flickr_x2", "test_2016_flickr_x4", "val"]
 
@@ -148,32 +148,6 @@ def test_a_recipe_that_shares_data_takes_them_from_the_same_folder(tmp_path):
     one_line(failed, "data/multi30k not found: give the folder with the raw text of multi30k as --data FOLDER")
 
 
-def test_systems_are_architectures_and_variants():
-    assert read_systems(["roformer_t*"], ["half roformer_base --rope-layout half"], None) == [
-        System("roformer_tiny"),
-        System("roformer_base", "half", ("--rope-layout", "half")),
-    ]
-    assert System("a", "b").name == "a-b" and System("a", "b").title == "a (b)" and System("a").name == "a"
-
-
-@pytest.mark.parametrize(
-    "variants,message",
-    [
-        (["half"], '--variant is "NAME ARCH FLAGS"'),
-        (["half roformer_tiny rope-layout"], '--variant is "NAME ARCH FLAGS"'),
-        (["half rofromer_tiny --rope-layout half"], "unknown architecture 'rofromer_tiny'"),
-        (["half roformer_* --rope-layout half"], '--variant is "NAME ARCH FLAGS"'),
-        (["other roformer_tiny --lr 1 --seed=2"], "--seed=2 does not go among the flags of fairseq-train"),
-        (["x roformer_tiny --adam-betas '(0.9, 0.9)'"], "knows no quotes: write --flag=value"),
-        (["x roformer_tiny --rope-base 500", "x roformer_tiny --rope-layout half"], "names 'x roformer_tiny' twice"),
-    ],
-)
-def test_wrong_variants_are_named(variants, message):
-    with pytest.raises(Failure) as refused:
-        read_systems(["roformer_tiny"], variants, None)
-    assert message in str(refused.value) and "\n" not in str(refused.value)
-
-
 @pytest.mark.parametrize(
     "options,message",
     [
@@ -201,3 +175,55 @@ def test_two_calls_at_once_share_a_folder(corpus, tmp_path):
     assert [call.returncode for call in both] == [0, 0], said
     assert len(results(tmp_path / "out/results")) == 2
     assert sum("[prepare] binarize: done before with the same settings" in text for text in said) == 1, said
+
+
+@pytest.fixture(scope="module")
+def swept(killed, raw, tmp_path_factory):
+    """A sweep on Snakemake: a result from elsewhere, a run that fails, and one that is killed twice."""
+    pytest.importorskip("snakemake")
+    out = tmp_path_factory.mktemp("sweep") / "out"
+    shutil.copytree(killed[0] / "data", out / "data")
+    (out / "results").mkdir()
+    shutil.copy(killed[0] / f"results/multi30k-{NAMES[0]}-seed1.json", out / "results")
+    variants = json.dumps([SYSTEMS[3], "broken roformer_tiny --rope-layout none"])
+    config = dict(recipe="multi30k", data=raw, out=out, archs=NAMES[0], variants=variants, **SWEEP)
+    words = ["snakemake", "-s", str(ROOT / "scripts/Snakefile"), "--cores", "2", "--config"]
+    words += [f"{name}={value}" for name, value in config.items()]
+    said = []
+    for checkpoint in ("20", "40", ""):
+        log = out / f"until{checkpoint}.log"
+        with log.open("w") as file:  # a kill reaches all processes of a group, but for those of the server
+            options = dict(stdout=file, stderr=file, start_new_session=True)
+            environ = ENVIRONMENT if checkpoint else {**ENVIRONMENT, **preloaded()}
+            running = subprocess.Popen(words, cwd=out, env=environ, **options)
+        while running.poll() is None:
+            time.sleep(0.02)
+            if list(out.glob(f"{NAMES[1]}/seed1/checkpoints/*_{checkpoint}.pt")):
+                os.killpg(running.pid, signal.SIGKILL)
+        said.append((running.returncode, log.read_text()))
+    return out, said
+
+
+def test_a_killed_sweep_ends_in_the_figures_of_reproduce_sh(killed, swept):
+    out, said = swept
+    assert [status for status, _ in said] == [-signal.SIGKILL, -signal.SIGKILL, 1], said[-1]
+    assert (out / NAMES[1] / "seed1/train.log").read_text().count("Loaded checkpoint") == 2
+    ours, theirs = (results(folder / "results")[f"{NAMES[1]}-seed1"] for folder in (out, killed[0]))
+    assert ours["tests"] == theirs["tests"] and ours["settings"] == theirs["settings"]
+    ours, theirs = (parameters(folder / NAMES[1] / "seed1/checkpoint.pt") for folder in (out, killed[0]))
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, swept, tmp_path):
+    out, said = swept
+    assert not (out / NAMES[0]).exists()
+    assert results(out / "results")[f"{NAMES[0]}-seed1"] == results(killed[0] / "results")[f"{NAMES[0]}-seed1"]
+    assert "not finished: roformer_tiny (broken), seed 1: see above; call again to go on" in said[-1][1]
+    assert (
+        "argument --rope-layout: invalid choice" in results(out / "results")["roformer_tiny-broken-seed1"]["unfinished"]
+    )
+    report = (out / "report/report.md").read_text(encoding="utf-8")
+    assert "argument --rope-layout: invalid choice" in report.split("### Runs that did not finish")[1]
+    elsewhere = dict(data="nowhere", out="out", results=out / "results", **SWEEP)
+    plan = planned(snakemake(tmp_path, "-n", recipe="multi30k", archs=NAMES[0], **elsewhere))
+    assert plan == {"report": 1, "total": 1}

@@ -15,13 +15,13 @@ def is_finished(result: Result, settings: str, max_update: int, tests: Sequence[
 
     Args:
         result: content of a result file.
-        settings: the lines of RUN/settings.
+        settings: the lines of RUN/settings; of data that are not prepared here without the line about them.
         max_update: updates that are wanted.
         tests: names of the test sets that are wanted.
     """
     return (
         not result.get("unfinished")
-        and result.get("settings", "").strip() == settings.strip()
+        and set(settings.splitlines()) <= set(result.get("settings", "").splitlines())
         and str(result["run"].get("max_update", result["training"]["updates"])) == str(max_update)
         and set(tests) <= set(result["tests"])
     )

@@ -44,7 +44,9 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         "--processes", type=number, help="on this machine (default: one for each GPU, else 1); CPUs work over gloo"
     )
     parser.add_argument(
-        "--print-settings", action="store_true", help="print what tells this run from others, and do nothing else"
+        "--print-settings",
+        action="store_true",
+        help="print what tells this run from others, of data that are not prepared without them, and do nothing else",
     )
     args = parser.parse_args(options)
     args.command = shlex.join([f"scripts/{script_name()}", *argv])

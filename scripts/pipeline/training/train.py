@@ -53,7 +53,7 @@ class Training:
         self.save_every = args.save_every or recipe.save_every
         self.target_tokens = None if names_batch(args.flags) else args.target_tokens or recipe.target_tokens
         self.machines = launch.Machines.of(os.environ)
-        self.languages = self._languages()
+        self.languages, data = self._prepared()
         words = fill(args.template, **self._values())
         place = words.index("--arch")
         self.command, model = words[1:place], words[place:]
@@ -62,12 +62,21 @@ class Training:
         self.device_tokens = args.device_tokens or DEVICE_TOKENS
         batch = [] if self.target_tokens else ["--max-tokens", str(self.device_tokens)]
         self.flags = [*model, *batch, *recipe.train_flags, *args.flags]
-        self.lines = [data_line(self.data), train_line(self.flags, self.save_every, self.target_tokens)]
+        self.lines = [*data, train_line(self.flags, self.save_every, self.target_tokens)]
 
     @property
     def settings(self) -> str:
         """What tells this run from others."""
         return "".join(f"{line}\n" for line in self.lines)
+
+    def _prepared(self) -> Tuple[Tuple[str, str], List[str]]:
+        """Languages and line of the data; empty where they are not prepared and the settings alone are asked for."""
+        try:
+            return self._languages(), [data_line(self.data)]
+        except Failure:
+            if self.args.print_settings:
+                return ("", ""), []
+            raise
 
     def _languages(self) -> Tuple[str, str]:
         """Source and target, by the name of the binarised training set."""

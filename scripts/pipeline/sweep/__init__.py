@@ -1,0 +1,1 @@
+"""Many trainings: the systems of a recipe with their seeds."""

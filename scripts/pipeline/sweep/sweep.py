@@ -1,0 +1,158 @@
+"""A sweep: the systems and seeds of a recipe, their folders, and what every script is called with.
+
+``scripts/reproduce.sh`` runs it one training after the other, ``scripts/Snakefile`` several at a time.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, List
+
+from ..command import Failure, words_of
+from ..corpus import text
+from ..experiment import Experiment
+from ..files import write_text
+from ..recipes import load_recipe
+from ..report import build
+from ..results import finished
+from ..settings import check_flags
+from ..systems import read_systems
+
+ROOT = Path(__file__).parents[3]
+
+
+class Sweep:
+    """A recipe with its systems and seeds.
+
+    Args:
+        args: the result of :func:`.options.parse`.
+
+    Raises:
+        Failure: an unknown recipe, architecture or variant, or options that do not go together.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        if os.environ.get("NODES", "1") != "1":
+            raise Failure(
+                f"NODES={os.environ['NODES']}: several machines train with scripts/train.sh, one run at a time; unset "
+                "it to prepare, score and report here"
+            )
+        self.args, self.recipe = args, load_recipe(args.recipe)
+        check_flags(args.flags)
+        recipe = self.recipe
+        self.out: Path = args.out or ROOT / "runs" / recipe.data
+        self.data = self.out / "data"
+        self.results: Path = args.results or self.out / "results"
+        self.report: Path = args.report or self.out / "report"
+        # beside the runs of the recipe whose data it shares
+        self.runs = self.out / recipe.name.removeprefix(f"{recipe.data}_") if recipe.data != recipe.name else self.out
+        self.downloads = recipe.download and not args.data
+        self.raw: Path = self.out / "raw" if self.downloads else args.data or ROOT / "data" / recipe.data
+        given = [("--mirror", args.mirror), ("--news-commentary", args.news_commentary)]
+        options = [word for name, value in given if value for word in (name, value)]
+        if options and not self.downloads:
+            raise Failure(f"{options[0]} is for recipes that download, without --data")
+        self.download_options: List[Any] = ["--out", self.raw, *options]
+        self.joined = {f"{recipe.tests[0]}_x{count}": count for count in recipe.join}
+        """The test sets that the recipe joins to longer sentences, and by how many."""
+        tests = [*recipe.tests, *self.joined]
+        self.subsets = {f"test{number or ''}": name for number, name in enumerate(tests)}
+        """fairseq's name of a test set to the name by which people know it."""
+        self.subsets["valid"] = recipe.valid  # what decisions are made by
+        self.systems = read_systems(words_of(args.archs or recipe.archs), args.variants, args.baseline)
+        self.experiments = self._experiments()
+
+    def _experiments(self) -> List[Experiment]:
+        """All systems with the first seed, then all with the second."""
+        args = self.args
+        numbers = ("max_update", "save_every", "device_tokens", "processes")
+        given = [(f"--{name.replace('_', '-')}", getattr(args, name)) for name in numbers if getattr(args, name)]
+        return [
+            Experiment(
+                self.recipe,
+                system,
+                seed,
+                self.data,
+                self.runs / system.name / f"seed{seed}",
+                self.results / f"{self.recipe.name}-{system.name}-seed{seed}.json",
+                self.subsets,
+                [word for pair in given for word in pair],
+                args.flags,
+                args.max_update or self.recipe.max_update,
+            )
+            for seed in args.seeds
+            for system in self.systems
+        ]
+
+    def check_raw(self) -> None:
+        """Raises Failure if the raw text is neither there nor downloaded."""
+        if not self.downloads and not self.raw.is_dir():
+            raise Failure(
+                f"{self.raw} not found: give the folder with the raw text of {self.recipe.data} as --data FOLDER"
+            )
+
+    def join(self) -> None:
+        """Writes the test sets that the recipe joins."""
+        recipe = self.recipe
+        for name, count in self.joined.items():
+            first, langs = self.raw / recipe.tests[0], (recipe.source, recipe.target)
+            text.join(str(first), str(self.out / "joined" / name), langs, count)
+
+    @property
+    def prepare_options(self) -> List[Any]:
+        """The test sets that the recipe joins come behind the others."""
+        recipe = self.recipe
+        tests = [self.raw / name for name in recipe.tests] + [self.out / "joined" / name for name in self.joined]
+        sets = ["--train", self.raw / recipe.train, "--valid", self.raw / recipe.valid]
+        sets += [word for test in tests for word in ("--test", test)]
+        languages = ["--source", recipe.source, "--target", recipe.target]
+        return [*sets, *languages, "--out", self.data, *recipe.prepare_options]
+
+    @property
+    def report_options(self) -> List[str]:
+        """About all runs in the folder of results, so that recipes that share data are in one report."""
+        options = ["--results", str(self.results), "--out", str(self.report), "--about", self.recipe.name]
+        options += ["--archs", *(system.arch for system in self.systems), "--seeds", *map(str, self.args.seeds)]
+        return options + (["--baseline", self.args.baseline] if self.args.baseline else [])
+
+    def make_report(self, quiet: bool = False) -> None:
+        """Makes the report; ``quiet`` also of a failure."""
+        with contextlib.ExitStack() as stack:
+            if quiet:
+                stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                stack.enter_context(contextlib.suppress(Failure))
+            build.main(self.report_options)
+
+    def unfinished(self) -> List[Experiment]:
+        """The runs that no result file is of."""
+        with ThreadPoolExecutor() as pool:  # each one asks train.sh for its settings
+            states = list(pool.map(Experiment.is_finished, self.experiments))
+        return [experiment for experiment, finished in zip(self.experiments, states) if not finished]
+
+    def note_unfinished(self) -> None:
+        """Writes down why each of them is not."""
+        for experiment in self.unfinished():
+            experiment.collect_unfinished(experiment.missing())
+
+    def end(self, report: bool = True) -> None:
+        """Prints the table and makes the report, unless that was made before.
+
+        Raises:
+            Failure: a run is not finished.
+        """
+        unfinished = self.unfinished()
+        names = "; ".join(experiment.name for experiment in unfinished)
+        if len(unfinished) == len(self.experiments):
+            self.make_report(quiet=True)
+            raise Failure(f"no run succeeded: {names}")
+        results = [experiment.result() for experiment in self.experiments if experiment not in unfinished]
+        table = finished.table(results)
+        write_text(self.runs / "table.txt", f"{table}\n")
+        print(f"\nRecipe {self.recipe.name}\n{table}\n")
+        if report:
+            self.make_report()
+        if unfinished:
+            raise Failure(f"not finished: {names}: see above; call again to go on")
