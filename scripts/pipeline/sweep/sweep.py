@@ -87,6 +87,11 @@ class Sweep:
             for system in self.systems
         ]
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether results can be compared by their data."""
+        return (self.data / "prepare.json").is_file()
+
     def check_raw(self) -> None:
         """Raises Failure if the raw text is neither there nor downloaded."""
         if not self.downloads and not self.raw.is_dir():
