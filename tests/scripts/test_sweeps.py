@@ -161,6 +161,7 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
 @pytest.mark.slurm
 @pytest.mark.skipif(shutil.which("sbatch") is None, reason="no SLURM: tests/slurm.sh starts one")
 def test_a_sweep_on_slurm_ends_past_a_run_that_fails(corpus, tmp_path):
+    pytest.importorskip("snakemake_executor_plugin_slurm")
     profile = ["--profile", ROOT / "scripts/profiles/slurm", "--slurm-init-seconds-before-status-checks", "5"]
     variants = json.dumps(["broken roformer_tiny --rope-layout none"])
     config = dict(recipe="demo", archs="roformer_tiny", variants=variants, data=corpus, out="out")
