@@ -1,12 +1,14 @@
 """What a sweep plans: its options, its jobs, the GPUs that they take. How one ends is in test_runs.py."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,8 @@ from pipeline.sweep.sweep import Sweep
 from pipeline.systems import System, read_systems
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, run
+
+SLURM = Path(os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf"))
 
 
 def snakemake(folder, *options, fails=False, **config):
@@ -159,7 +163,7 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
 
 @pytest.mark.slow
 @pytest.mark.slurm
-@pytest.mark.skipif(shutil.which("sbatch") is None, reason="no SLURM: tests/slurm.sh starts one")
+@pytest.mark.skipif(not (shutil.which("sbatch") and SLURM.exists()), reason="no SLURM: tests/slurm.sh starts one")
 def test_a_sweep_on_slurm_ends_past_a_run_that_fails(corpus, tmp_path):
     pytest.importorskip("snakemake_executor_plugin_slurm")
     profile = ["--profile", ROOT / "scripts/profiles/slurm", "--slurm-init-seconds-before-status-checks", "5"]
