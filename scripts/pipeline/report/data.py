@@ -61,10 +61,10 @@ def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
     Raises:
         ResultError: nothing to report, or the baseline was not run.
     """
-    found, broken = read_results(paths)
+    found, broken, others = read_results(paths)
     results, clashing = usable(found)
-    speed, damaged = read_speed(paths)
-    broken = sorted({*broken, *clashing, *damaged})
+    speed = read_speed(others)
+    broken = sorted([*broken, *clashing])
     for path, reason in broken:
         say(f"{path} is left out: it {reason}")
     recipes = []
