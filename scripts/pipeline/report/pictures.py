@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
 
 from .data import Report, plain
 from .recipe import Recipe
+from .runs import grouped
 from .systems import Label, System
 
 if TYPE_CHECKING:
@@ -169,13 +170,12 @@ def _draw_positions(report: Report, recipe: Recipe) -> None:
             encodings = ", ".join(dict.fromkeys(entry["encoding"] for entry in sides.values()))
             file = _add(report, names, draw_maps, maps, HEADS, "", ADDED)
             recipe["correlations"].append((file, label, seed, encodings, " above ".join(sides)))
-    rotations: Dict[Rotation, Dict[Label, None]] = {}
-    for label, entry in rotary:
-        rotations.setdefault(Rotation(entry["dim"], entry["base"], entry["stretch"]), {})[label] = None
-    if rotations:
-        order = sorted(rotations)
-        recipe["pictures"]["decay"] = _add(report, [recipe["name"], "decay"], draw_decay, order, MAX_DISTANCE)
-        recipe["rotations"] = [(str(rotation), list(rotations[rotation])) for rotation in order]
+    if rotary:
+        named = [(label, Rotation(entry["dim"], entry["base"], entry["stretch"])) for label, entry in rotary]
+        rotations = sorted(grouped(named, all_named=True))
+        lines = [rotation for rotation, _ in rotations]
+        recipe["pictures"]["decay"] = _add(report, [recipe["name"], "decay"], draw_decay, lines, MAX_DISTANCE)
+        recipe["rotations"] = [(str(rotation), labels) for rotation, labels in rotations]
 
 
 def _first(system: System, key: str) -> Tuple[int, Dict[str, Any]]:

@@ -141,7 +141,6 @@ def _answer(systems: Sequence[System], baseline: Optional[System], test: str, me
     smallest = min([best, *close], key=lambda system: system.parameters)
     return {
         "best": best,
-        "baseline": baseline,
         "next": second,
         "difference": difference(against, baseline, test, metric) if against and baseline else None,
         "count": len(run),

@@ -76,7 +76,7 @@ def spread(value: Optional[Spread], best: Optional[float] = None) -> Markup:
     """Mean and deviation; bold if it is the best."""
     if value is None:
         return Markup("not run")
-    shown = number(value.mean) + number(value.deviation).join(["±", ""] if value.deviation is not None else ["", ""])
+    shown = number(value.mean) + ("" if value.deviation is None else f"±{number(value.deviation)}")
     return Markup(f"**{shown}**" if value.mean == best else shown)
 
 

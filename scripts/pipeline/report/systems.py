@@ -93,12 +93,10 @@ class System:
 
 def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
     """The names of the test sets and those of the validation sets, each in the order of the results."""
-    valid: Dict[str, bool] = {}
-    for system in systems:
-        for result in system.results:
-            for name, test in result["tests"].items():
-                valid[name] = valid.get(name, False) or test["subset"] == VALIDATION
-    return [name for name in valid if not valid[name]], [name for name in valid if valid[name]]
+    tests = [test for system in systems for result in system.results for test in result["tests"].items()]
+    valid = {name for name, test in tests if test["subset"] == VALIDATION}
+    names = dict.fromkeys(name for name, _ in tests)
+    return [name for name in names if name not in valid], [name for name in names if name in valid]
 
 
 def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[Broken]]:

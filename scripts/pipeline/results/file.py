@@ -98,13 +98,9 @@ def read_results(paths: Sequence[Path]) -> Tuple[List[Tuple[Path, Result]], List
     Returns:
         The results, the files that cannot be used, and JSON of another kind in the folders.
     """
-    files = {
-        file.resolve(): (file, path.is_dir())
-        for path in paths
-        for file in (path.glob("*.json") if path.is_dir() else [path])
-    }
+    found = [(file, path.is_dir()) for path in paths for file in (path.glob("*.json") if path.is_dir() else [path])]
     results, broken, others = [], [], []
-    for file, in_folder in sorted(files.values()):
+    for file, in_folder in sorted({pair[0].resolve(): pair for pair in found}.values()):
         try:
             content = read_json(file, REMEDY)
             if in_folder and not _is_result(content):
