@@ -7,19 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..command import Failure
-from ..files import read_json
-from ..results.file import Broken
 from ..results.shape import LARGEST, PLAIN, between, problem
 
-PATTERN, PREFIX = "benchmark-*.json", "benchmark-"
+PREFIX = "benchmark-"
 SINUSOIDAL = "transformer_sinusoidal_"
 RELATIVE = "time against sinusoidal"
 RATIO, QUARTILES = "times as fast", "quartiles"
 POSITIVE = between(1e-9, LARGEST)
-REMEDY = "make it again with scripts/benchmark.sh"
-ONE = "1.0 to 1.0"
-"""Quartiles of the baseline itself."""
+BASELINE = (1, "1.0 to 1.0")
+"""Ratio and quartiles of the baseline itself."""
 
 Row = Dict[str, Any]
 
@@ -47,102 +43,88 @@ KINDS = (
     Kind("RoPE alone", ("precision", "pass"), (RATIO, QUARTILES), ("candidate",)),
 )
 
+Columns = List[Tuple[str, List[str]]]
+"""Heads and cells."""
+
 
 class Table(NamedTuple):
-    """The rows of one file. ``groups`` are the values of what has columns of its own; one empty one if nothing has."""
+    """One file."""
 
     file: str
     what: str
     settings: List[str]
     command: str  # empty if it is not recorded
-    first: Sequence[str]
-    groups: List[str]
-    columns: List[str]  # of each group
-    rows: List[List[str]]  # the first cells of each, and those of all groups
+    first: Columns  # say what a row is about
+    columns: Columns
 
 
 @dataclass
 class Speed:
     """All that was measured."""
 
-    tables: Dict[str, List[Table]] = field(default_factory=dict)  # by kind
-    machines: List[Tuple[str, List[str]]] = field(default_factory=list)  # and its files, if there are several
+    tables: Dict[str, List[Table]] = field(default_factory=lambda: {kind.title: [] for kind in KINDS})
+    machines: Dict[str, List[str]] = field(default_factory=dict)  # and the files of each
     others: List[str] = field(default_factory=list)  # files with rows of no kind
     steps: List[Dict[str, float]] = field(default_factory=list)
     """Seconds of a training step in fp32 by architecture, of each file that has them."""
 
 
-def read_speed(paths: Sequence[Path]) -> Tuple[Speed, List[Broken]]:
-    """The benchmark files in those of ``paths`` that are folders, and those that cannot be read."""
-    folders = {path.resolve(): path for path in paths if path.is_dir()}.values()
-    speed, broken = Speed(), []
-    machines: Dict[str, List[str]] = {}
-    for file in sorted((file for folder in folders for file in folder.glob(PATTERN)), key=lambda file: file.name):
-        try:
-            result = read_json(file, REMEDY)
-        except Failure as error:
-            broken.append(Broken(file, str(error).removeprefix(f"{file} ").removesuffix(f": {REMEDY}")))
-            continue
+def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
+    """The benchmarks among JSON files, each with its content."""
+    speed = Speed()
+    for file, result in (pair for pair in files if pair[0].name.startswith(PREFIX)):
         kind = next((kind for kind in KINDS if kind.takes(result)), None)
         if kind is None:
             speed.others.append(file.name)
             continue
-        name = file.stem[len(PREFIX) :]
-        speed.tables.setdefault(kind.title, []).append(_table(name, kind, result))
-        machines.setdefault(_plain(result.get("machine", "not recorded")), []).append(name)
+        name, rows = file.stem[len(PREFIX) :], result["rows"]
         if kind is TRAINING:
-            fp32 = [row for row in result["rows"] if row["precision"] == "fp32"]
+            fp32 = [row for row in rows if row["precision"] == "fp32"]
             speed.steps.append({str(row["candidate"]): float(row["seconds"]) for row in fp32})
-    speed.tables = {kind.title: speed.tables[kind.title] for kind in KINDS if kind.title in speed.tables}
-    speed.machines = [(text, names if len(machines) > 1 else []) for text, names in machines.items()]
-    return speed, broken
+            _add_relative(rows)
+        speed.tables[kind.title].append(_table(name, kind, result))
+        speed.machines.setdefault(_plain(result.get("machine", "not recorded")), []).append(name)
+    return speed
+
+
+def _add_relative(rows: Sequence[Row]) -> None:
+    """Adds the time against that of sinusoidal positions in the same precision, where there is one."""
+    seconds: Dict[Any, float] = {}
+    for row in rows:
+        system = str(row["candidate"]).partition("@")[0]
+        if system.startswith(SINUSOIDAL) and ":" not in system:
+            seconds.setdefault(row["precision"], row["seconds"])
+    for row in rows:
+        if row["precision"] in seconds:
+            row[RELATIVE] = f"{row['seconds'] / seconds[row['precision']]:.2f}"
 
 
 def _table(name: str, kind: Kind, result: Row) -> Table:
-    """The table of a file, without groups that are the baseline itself, and without empty columns.
+    """The table of a file, without empty columns and without those of the baseline, which say 1 everywhere.
 
-    A first column that says the same of all rows is a setting.
+    A first column but one that says the same of all rows is a setting.
     """
-    cells: Dict[Tuple[str, ...], Dict[str, List[str]]] = {}
-    groups: Dict[str, bool] = {}
+    cells: Dict[Tuple[str, ...], Dict[Tuple[str, ...], Row]] = {}  # by what columns are about, and rows
     for row in result["rows"]:
-        names = [row[column] if isinstance(row[column], str) else f"{column} {row[column]}" for column in kind.across]
-        group = ", ".join(names)
-        measured = "candidate" in kind.first or row[RATIO] != 1 or row[QUARTILES] != ONE
-        groups[group] = groups.get(group, False) or measured
-        line = cells.setdefault(tuple(str(row[column]) for column in kind.first), {})
-        line[group] = [_cell(column, row, result["rows"]) for column in kind.columns]
-    used = [group for group, measured in groups.items() if measured]
-    filled = [i for i in range(len(kind.columns)) if any(line[group][i] for line in cells.values() for group in line)]
-    varied = [i for i in range(len(kind.first)) if i == 0 or len({first[i] for first in cells}) > 1]
-    same = [f"{one}: {next(iter(cells))[i]}" for i, one in enumerate(kind.first) if i not in varied]
-    empty = [""] * len(kind.columns)
+        across = tuple(row[key] if isinstance(row[key], str) else f"{key} {row[key]}" for key in kind.across)
+        cells.setdefault(across, {})[tuple(str(row[key]) for key in kind.first)] = row
+    lines = list(dict.fromkeys(line for column in cells.values() for line in column))
+    first = [(head, [line[i] for line in lines]) for i, head in enumerate(kind.first)]
+    same = [column for column in first[1:] if len(set(column[1])) == 1]
+    columns = []
+    for across, rows in cells.items():
+        if "candidate" in kind.first or any((row[RATIO], row[QUARTILES]) != BASELINE for row in rows.values()):
+            heads = [", ".join(across) or kind.columns[0], *kind.columns[1:]]
+            found = [[str(rows.get(line, {}).get(key, "")) for line in lines] for key in kind.columns]
+            columns += [(head, [cell.replace(" to ", "\u2013") for cell in some]) for head, some in zip(heads, found)]
     return Table(
         name,
         str(result.get("what", RATIO)),
-        [*same, *_settings(result)],
+        [*(f"{head}: {values[0]}" for head, values in same), *_settings(result)],
         str(result.get("command", "")),
-        [kind.first[i] for i in varied],
-        used,
-        [kind.columns[i] for i in filled],
-        [
-            [*(k[i] for i in varied), *(line.get(g, empty)[i] for g in used for i in filled)]
-            for k, line in cells.items()
-        ],
+        [column for column in first if column not in same],
+        [column for column in columns if any(column[1])],
     )
-
-
-def _cell(column: str, row: Row, rows: Sequence[Row]) -> str:
-    return _relative(row, rows) if column == RELATIVE else str(row[column]).replace(" to ", "\u2013")
-
-
-def _relative(row: Row, rows: Sequence[Row]) -> str:
-    """The time of ``row`` against that of sinusoidal positions in the same file and precision; empty without them."""
-    for other in rows:
-        system = str(other["candidate"]).partition("@")[0]
-        if system.startswith(SINUSOIDAL) and ":" not in system and other["precision"] == row["precision"]:
-            return f"{row['seconds'] / other['seconds']:.2f}"
-    return ""
 
 
 def _settings(result: Row) -> List[str]:

@@ -1,11 +1,12 @@
 """Systems against a baseline on one test set: order, differences, sacrebleu's paired bootstrap, lengths."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from functools import cache
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..scoring.kinds import METRICS
 from ..scoring.statistics import BUCKETS, by_length, paired_bootstrap, rows
-from .systems import Label, System, mean
+from .systems import System, mean
 
 SINUSOIDAL = "transformer_sinusoidal_"
 BLEU = "sacrebleu"
@@ -22,6 +23,8 @@ class Difference:
     by_seed: Dict[int, float]
     p: Dict[int, float]  # empty for a metric without a test
     sign: int = 1  # of an improvement
+    means: Tuple[float, float] = (0.0, 0.0)  # of the other system's scores, and of its own
+    signature: str = ""  # of the test
 
     @property
     def value(self) -> float:
@@ -77,63 +80,45 @@ def choose_baseline(systems: Sequence[System], arch: Optional[str] = None) -> Op
     return max(sinusoidal, key=size) if sinusoidal else next(iter(run), None)
 
 
-def differences(
-    systems: Sequence[System], baseline: System, test: str, metric: str = BLEU
-) -> Tuple[Dict[Label, Difference], str]:
-    """For each other system that has a seed in common with the baseline; and the signature of their test."""
-    p: Dict[Label, Dict[int, float]] = {system.label: {} for system in systems}
-    signature = ""
-    for seed, entry in baseline.tests(test).items() if metric == BLEU else ():
-        others = [(s.label, s.tests(test)[seed]) for s in systems if _both(s, baseline, test, seed)]
-        new = {
-            str(i): rows(other["statistics"]) for i, (_, other) in enumerate(others) if _pair(entry, other) not in _P
-        }
-        if new:
-            p_values, signature = paired_bootstrap(rows(entry["statistics"]), new)
-            for i, value in p_values.items():
-                _P[_pair(entry, others[int(i)][1])] = (value, entry, others[int(i)][1])
-        for label, other in others:
-            p[label][seed] = _P[_pair(entry, other)][0]
-    found = {}
-    own = baseline.scores(test, metric)
-    for system in systems:
-        scores = system.scores(test, metric)
-        by_seed = {seed: scores[seed] - own[seed] for seed in scores if seed in own}
-        if by_seed and system is not baseline:
-            found[system.label] = Difference(by_seed, p[system.label], METRICS[metric].sign)
-    return found, signature
-
-
-_P: Dict[FrozenSet[int], Tuple[float, Any, Any]] = {}
-"""p of two entries of a test set, whichever is the baseline; it holds both, so that no others get their ids."""
-
-
-def _pair(one: Any, other: Any) -> FrozenSet[int]:
-    return frozenset((id(one), id(other)))
-
-
-def _both(system: System, baseline: System, test: str, seed: int) -> bool:
-    """Whether both have the metric with p values with a seed."""
-    return system is not baseline and all(seed in one.scores(test, BLEU) for one in (system, baseline))
-
-
 def difference(system: System, other: System, test: str, metric: str = BLEU) -> Optional[Difference]:
     """One system minus another; None if they have no seed in common."""
-    return differences([system], other, test, metric)[0].get(system.label)
+    scores, others = system.scores(test, metric), other.scores(test, metric)
+    common = [seed for seed in scores if seed in others]
+    if not common:
+        return None
+    one, two = sorted((system, other), key=lambda each: each.label)  # p is the same in either direction
+    tested = {seed: _bootstrap(one, two, test, seed) for seed in common if metric == BLEU}
+    return Difference(
+        {seed: scores[seed] - others[seed] for seed in common},
+        {seed: p for seed, (p, _) in tested.items()},
+        METRICS[metric].sign,
+        (mean(others[seed] for seed in common), mean(scores[seed] for seed in common)),
+        next((signature for _, signature in tested.values()), ""),
+    )
 
 
-def length_table(systems: Sequence[System], test: str) -> Tuple[List[Tuple[str, int]], Dict[Label, List[float]]]:
-    """BLEU by source length, mean over seeds.
+@cache
+def _bootstrap(one: System, two: System, test: str, seed: int) -> Tuple[float, str]:
+    """p of two systems, and the signature of its test."""
+    first, second = (rows(system.tests(test)[seed]["statistics"]) for system in (one, two))
+    p_values, signature = paired_bootstrap(first, {"second": second})
+    return p_values["second"], signature
 
-    Returns:
-        Label and number of sentences of each bucket that has any, and each system's BLEU in these.
-    """
-    tables = {}
+
+def length_table(systems: Sequence[System], test: str) -> List[Tuple[str, int, List[Optional[float]]]]:
+    """BLEU by source length: of each length with sentences, what it is called, their number, and each system's BLEU
+    there, the mean over seeds."""
+    tables = []
     for system in systems:
         known = [entry["statistics"] for entry in system.tests(test).values() if BLEU in entry["scores"]]
-        tables[system.label] = [by_length(statistics) for statistics in known]
-    sizes = next((runs[0] for runs in tables.values() if runs), [(0, 0.0)] * len(BUCKETS))
-    used = [i for i, (sentences, _) in enumerate(sizes) if sentences]
-    labels = [f"{first}-{last}" if last else f"over {first - 1}" for first, last in BUCKETS]
-    values = {label: [mean(run[i][1] for run in runs) for i in used] for label, runs in tables.items() if runs}
-    return [(labels[i], sizes[i][0]) for i in used], values
+        tables.append([by_length(statistics) for statistics in known])
+    sizes = next((runs[0] for runs in tables if runs), [])
+    return [
+        (
+            f"{first}-{last}" if last else f"over {first - 1}",
+            sentences,
+            [mean(run[i][1] for run in runs) if runs else None for runs in tables],
+        )
+        for i, ((first, last), (sentences, _)) in enumerate(zip(BUCKETS, sizes))
+        if sentences
+    ]

@@ -44,7 +44,8 @@ class Report:
     @property
     def metrics(self) -> List[Metric]:
         """Those that some test set has."""
-        used = {key for recipe in self.recipes for test in recipe["sets"] for key in test["metrics"]}
+        sets = [test["scores"] for recipe in self.recipes for test in recipe["sets"]]
+        used = {key for scores in sets for key, column in scores.items() if any(column)}
         return [metric for key, metric in METRICS.items() if key in used]
 
     @property
@@ -60,17 +61,17 @@ def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
     Raises:
         ResultError: nothing to report, or the baseline was not run.
     """
-    found, broken = read_results(paths)
+    found, broken, others = read_results(paths)
     results, clashing = usable(found)
-    speed, damaged = read_speed(paths)
-    broken = sorted({*broken, *clashing, *damaged})
+    speed = read_speed(others)
+    broken = sorted([*broken, *clashing])
     for path, reason in broken:
         say(f"{path} is left out: it {reason}")
     recipes = []
     for name, own in _chosen(results, wanted, ", ".join(map(str, paths))).items():
         expected = (wanted.archs, wanted.seeds) if wanted.about in (None, name) else ((), ())
         recipes.append(make_recipe(name, own, *expected, wanted.baseline, speed.steps))
-    if wanted.baseline and not any(row["is_baseline"] for recipe in recipes for row in recipe["rows"]):
+    if wanted.baseline and not any(recipe["baseline"] for recipe in recipes):
         raise ResultError(f"the baseline '{wanted.baseline}' has no result in {paths[0]}: run it, or name another")
     recipes.sort(key=lambda recipe: -_training_pairs(recipe))
     return Report(recipes, speed, broken)

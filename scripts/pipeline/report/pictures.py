@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
 
 from .data import Report, plain
 from .recipe import Recipe
-from .systems import Label
+from .runs import grouped
+from .systems import Label, System
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +30,6 @@ MAX_DISTANCE = 250  # tokens, as in the paper's figure
 HEADS = 8  # in a row, at most
 PANELS = 3  # in a row, at most
 
-Rows = Sequence[Dict[str, Any]]
-
 
 def draw(report: Report) -> None:
     """Adds all pictures to the report; none without matplotlib."""
@@ -42,7 +41,7 @@ def draw(report: Report) -> None:
         _add(report, ["scores"], _scores, scored)
     for recipe in report.recipes:
         for curve, over in CURVES:
-            if any(points[curve]["nll"] for row in recipe["ran"] for points in row["curves"]):
+            if any(result["curve"][curve]["nll"] for system in recipe["ran"] for result in system.results):
                 name = f"{curve}-{over}"
                 recipe["pictures"][name] = _add(report, [recipe["name"], name], _curves, recipe["ran"], curve, over)
         _draw_positions(report, recipe)
@@ -98,19 +97,19 @@ def _scores(recipes: Sequence[Recipe]) -> "Figure":
 
 
 def _panel(axes: "Axes", recipe: Recipe) -> None:
-    test, metric = recipe["sets"][0]["name"], recipe["metric"]
-    rows = [row for row in recipe["ran"] if recipe["key"] in row["scores"][test]]
-    for place, row in enumerate(rows):
-        score, found = row["scores"][test][recipe["key"]], row["differences"][test]
+    first, metric = recipe["sets"][0], recipe["metric"]
+    scored = [row for row in zip(recipe["systems"], first["scores"][recipe["key"]], first["differences"]) if row[1]]
+    for place, (system, score, found) in enumerate(scored):
         colour = (BETTER if found.better else WORSE) if found and found.significant else ALIKE
-        look: Any = {"color": "k", "marker": "D"} if row["is_baseline"] else {"color": colour, "marker": "o"}
-        axes.errorbar(score.mean, place, xerr=score.deviation, ls="", ms=5, capsize=3, **look)
-        if row["is_baseline"]:
+        look: Any = {"color": colour, "marker": "o"}
+        if system is recipe["baseline"]:
+            look = {"color": "k", "marker": "D"}
             axes.axvline(score.mean, color="#bbbbbb", lw=0.8, zorder=0)
-    axes.set_yticks(range(len(rows)), _short([row["label"] for row in rows]), fontsize=8)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.errorbar(score.mean, place, xerr=score.deviation, ls="", ms=5, capsize=3, **look)
+    axes.set_yticks(range(len(scored)), _short([system.label for system, _, _ in scored]), fontsize=8)
+    axes.set_ylim(len(scored) - 0.4, -0.6)
     axes.set_title(plain(recipe["name"]), fontsize=10)
-    axes.set_xlabel(f"{metric.name} {metric.arrow} on {plain(test)}", fontsize=9)
+    axes.set_xlabel(f"{metric.name} {metric.arrow} on {plain(first['name'])}", fontsize=9)
     axes.grid(axis="x", color="#eeeeee", lw=0.6)
 
 
@@ -121,7 +120,7 @@ def _short(labels: Sequence[Label]) -> List[str]:
     return [plain(Label(label.arch[: len(label.arch) - cut], label.variant)) for label in labels]
 
 
-def _curves(rows: Rows, curve: str, over: str) -> "Figure":
+def _curves(systems: Sequence[System], curve: str, over: str) -> "Figure":
     """One line for each run, one look for each system, the legend in the order of the last values.
 
     Args:
@@ -132,15 +131,16 @@ def _curves(rows: Rows, curve: str, over: str) -> "Figure":
 
     figure = _figure(9, 4.2)
     axes = figure.subplots()
-    longest = max(max(points[curve][over], default=0) for row in rows for points in row["curves"])
+    longest = max(max(result["curve"][curve][over], default=0) for system in systems for result in system.results)
     named = [(unit, name) for least, unit, name in UNITS if longest >= least]
     unit, name = named[0] if over == "seconds" else (1, "updates")
     runs = []
-    for place, row in enumerate(rows):
+    for place, system in enumerate(systems):
         look: Any = {"color": COLOURS[place % len(COLOURS)], "ls": STYLES[place // len(COLOURS) % len(STYLES)]}
-        for number, points in enumerate(row["curves"]):
-            if points[curve]["nll"]:
-                runs.append((number > 0, -points[curve]["nll"][-1], plain(row["label"]), points[curve], look))
+        for number, result in enumerate(system.results):
+            points = result["curve"][curve]
+            if points["nll"]:
+                runs.append((number > 0, -points["nll"][-1], plain(system.label), points, look))
     for further, _, label, points, look in sorted(runs, key=lambda run: run[:3]):
         axes.plot([x / unit for x in points[over]], points["nll"], label=None if further else label, lw=1.4, **look)
     axes.set_yscale("log")  # so that the end of training can be seen as well as its beginning, with round numbers
@@ -156,8 +156,8 @@ def _curves(rows: Rows, curve: str, over: str) -> "Figure":
 
 def _draw_positions(report: Report, recipe: Recipe) -> None:
     """TUPE's correlations of each system, and RoPE's decay with a line for each of the recipe's rotations."""
-    correlations = [(row["label"], *_first(row, "correlations")) for row in recipe["ran"]]
-    rotary = [(row["label"], entry) for row in recipe["ran"] for entry in _first(row, "base")[1].values()]
+    correlations = [(system.label, *_first(system, "correlations")) for system in recipe["ran"]]
+    rotary = [(system.label, entry) for system in recipe["ran"] for entry in _first(system, "base")[1].values()]
     if not rotary and not any(sides for _, _, sides in correlations):
         return
     from fairseq_rope.inspection.pictures import ADDED, draw_decay, draw_maps
@@ -170,18 +170,18 @@ def _draw_positions(report: Report, recipe: Recipe) -> None:
             encodings = ", ".join(dict.fromkeys(entry["encoding"] for entry in sides.values()))
             file = _add(report, names, draw_maps, maps, HEADS, "", ADDED)
             recipe["correlations"].append((file, label, seed, encodings, " above ".join(sides)))
-    rotations: Dict[Rotation, Dict[Label, None]] = {}
-    for label, entry in rotary:
-        rotations.setdefault(Rotation(entry["dim"], entry["base"], entry["stretch"]), {})[label] = None
-    if rotations:
-        order = sorted(rotations)
-        recipe["pictures"]["decay"] = _add(report, [recipe["name"], "decay"], draw_decay, order, MAX_DISTANCE)
-        recipe["rotations"] = [(str(rotation), list(rotations[rotation])) for rotation in order]
+    if rotary:
+        named = [(label, Rotation(entry["dim"], entry["base"], entry["stretch"])) for label, entry in rotary]
+        rotations = sorted(grouped(named, all_named=True))
+        lines = [rotation for rotation, _ in rotations]
+        recipe["pictures"]["decay"] = _add(report, [recipe["name"], "decay"], draw_decay, lines, MAX_DISTANCE)
+        recipe["rotations"] = [(str(rotation), labels) for rotation, labels in rotations]
 
 
-def _first(row: Dict[str, Any], key: str) -> Tuple[int, Dict[str, Any]]:
+def _first(system: System, key: str) -> Tuple[int, Dict[str, Any]]:
     """The first seed that has ``key`` on a side, and its sides that have it; no sides if there is no such seed."""
-    for seed, positions in row["positions"]:
+    for seed in system.seeds:
+        positions = system.runs[seed].get("positions", {})
         sides = {side: positions[side] for side in SIDES if key in positions.get(side, {})}
         if sides:
             return seed, sides

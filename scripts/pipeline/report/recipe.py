@@ -1,4 +1,4 @@
-"""All that the report shows of one recipe, as plain data: a row for each system, the answer, variants, claims."""
+"""All that the report shows of one recipe, as plain data: its systems, columns about them, the answer, variants."""
 
 import re
 from typing import Any, Dict, List, Optional, Sequence
@@ -7,7 +7,7 @@ from ..results.file import Result
 from ..scoring.kinds import METRICS
 from . import runs
 from .claims import check, papers
-from .comparison import BLEU, choose_baseline, difference, differences, length_table, ranked, ranking_metric
+from .comparison import BLEU, choose_baseline, difference, length_table, ranked, ranking_metric
 from .systems import VALIDATION, System, evaluation_sets, group, mean, spread, unfinished
 
 LAST, FALL = 0.2, 0.01
@@ -35,8 +35,9 @@ def make_recipe(
         steps: seconds of a training step by architecture, of each benchmark.
 
     Returns:
-        ``rows`` of the systems, the best first; ``sets``, the test and validation sets, of which the first ranks; the
-        ``metric`` and its ``key``; ``answer``, ``claims`` and ``variants``; and what is known of the runs.
+        ``systems``, the best first, and columns with an entry for each of them; ``sets``, the test and validation sets,
+        of which the first ranks, with columns too; the ``metric`` and its ``key``; ``answer``, ``claims`` and
+        ``variants``; and what is known of the runs.
     """
     trained, cut = group(results), unfinished(results)
     figures = papers()["published"].get(name, {})
@@ -44,107 +45,71 @@ def make_recipe(
     tests = tests or [PUBLISHED_TEST if figures else "test"]
     metric, baseline = ranking_metric(trained, tests[0]), choose_baseline(trained, arch)
     known = {system.arch for system in trained if not system.variant}
-    extra = [System(one) for one in dict.fromkeys([*archs, *figures]) if one not in known]
-    systems = [*ranked(trained, tests[0], metric), *extra]
+    ran = ranked(trained, tests[0], metric)
+    systems = [*ran, *(System(one) for one in dict.fromkeys([*archs, *figures]) if one not in known)]
     for system in systems:
         system.unfinished = [r["seed"] for r in cut if (r["arch"], r["variant"]) == system.label]
-    rows = [_row(system, tests[0], metric, seeds, steps, baseline) for system in systems]
-    for row in rows:
-        row["published"] = figures.get(row["label"].arch, [""])[0] if not row["label"].variant else ""
+        system.wanted = seeds
     longer = _longer_sets(trained, tests)
     names = [tests[0], *validation, *(test for test in tests[1:] if test not in longer), *longer] if systems else []
-    sets = [_evaluated(test, systems, rows, baseline, metric, tests[0], test in longer) for test in names]
+    sets = [_evaluated(test, systems, baseline, metric, tests[0], test in longer) for test in names]
     return {
         "name": name,
-        "rows": rows,
-        "ran": [row for row in rows if row["ran"]],
+        "systems": systems,
+        "ran": ran,  # those that were; they come first
+        "baseline": baseline,
+        "speed": [runs.speed(system, baseline) for system in ran],  # of training, the baseline's being 1
+        "step": [runs.step(system, baseline, steps) for system in ran],  # its time, the baseline's being 1
+        "published": ["" if s.variant else figures.get(s.arch, [""])[0] for s in systems],
+        "figures": figures if PUBLISHED_TEST in tests[0] else {},  # score and source by architecture
         "sets": sets,
         "metric": METRICS[metric],
         "key": metric,
-        "answer": _answer(systems, rows, baseline, tests[0], metric),
+        "answer": _answer(ran, baseline, tests[0], metric),
         "claims": check(papers()["claim"], trained, tests[0], longer[-1] if longer else None, metric),
         "variants": _variants(trained, [*validation[:1], tests[0]], metric),
-        "published": figures if PUBLISHED_TEST in tests[0] else {},
         "unfinished": cut,
-        "made": runs.made(systems, cut, baseline),
-        "signatures": _signatures(trained, names, next((one["signature"] for one in sets if one["signature"]), "")),
+        "made": runs.made(ran, cut, baseline),
+        "signatures": _signatures(trained, sets),
         "pictures": {},  # kind to file
         "correlations": [],  # pictures: file, system, seed, encodings, sides
         "rotations": [],  # the lines of the picture "decay", each with its systems
     }
 
 
-def _row(
-    system: System,
-    test: str,
-    metric: str,
-    wanted: Sequence[int],
-    steps: Sequence[Dict[str, float]],
-    baseline: Optional[System],
-) -> Dict[str, Any]:
-    """One system; scores and what follows from them, by the name of the test set, are added for each set."""
-    have = sorted(system.scores(test, metric))
-    stopped = [seed for seed in system.unfinished if seed not in have]
-    ran = bool(system.runs)
-    return {
-        "label": system.label,
-        "ran": ran,
-        "seeds": have,  # that have the first test set
-        "stopped": stopped,
-        "missing": [seed for seed in sorted(wanted) if seed not in [*have, *stopped]],
-        "is_baseline": system is baseline,
-        "parameters": runs.parameters(system) if ran else 0,
-        "speed": runs.speed(system, baseline) if ran else None,  # of training, the baseline's being 1
-        "step": runs.step(system, baseline, steps) if ran else None,  # its time, the baseline's being 1
-        "costs": runs.costs(system) if ran else {},
-        "curves": [result["curve"] for result in system.results],
-        "positions": [(seed, system.runs[seed].get("positions", {})) for seed in system.seeds],
-        "scores": {},  # by test set and metric, a Spread
-        "differences": {},  # to the baseline
-        "kept": {},  # percent of the score on the first set
-        "lengths": {},  # BLEU by source length
-    }
-
-
 def _evaluated(
-    test: str,
-    systems: Sequence[System],
-    rows: Sequence[Dict[str, Any]],
-    baseline: Optional[System],
-    metric: str,
-    first: str,
-    longer: bool,
+    test: str, systems: Sequence[System], baseline: Optional[System], metric: str, first: str, longer: bool
 ) -> Dict[str, Any]:
-    """A test or validation set; adds to the rows what is by this set."""
-    compared, signature = differences(systems, baseline, test, metric) if baseline else ({}, "")
+    """A test or validation set, with columns that have an entry for each system, None where it is not known."""
     entries = [entry for system in systems for entry in system.tests(test).values()]
     validation = any(entry["subset"] == VALIDATION for entry in entries)
-    buckets, lengths = ([], {}) if validation else length_table(systems, test)
-    for system, row in zip(systems, rows):
-        by_metric = {key: system.scores(test, key) for key in METRICS}
-        row["scores"][test] = {key: spread(scores.values()) for key, scores in by_metric.items() if scores}
-        base, own = system.scores(first, metric), by_metric[metric]
-        shares = [100 * own[seed] / base[seed] for seed in own if base.get(seed)]
-        if longer and shares:
-            row["kept"][test] = mean(shares)
-        row["differences"][test], row["lengths"][test] = compared.get(system.label), lengths.get(system.label, [])
-    keys = [key for key in METRICS if any(key in entry["scores"] for entry in entries)]
-    means = [row["scores"][test][metric].mean for row in rows if metric in row["scores"][test]]
+    scores = {key: [spread(system.scores(test, key).values()) for system in systems] for key in METRICS}
+    means = [score.mean for score in scores[metric] if score]
     words, counts = _source_words(systems, test), {entry["sentences"] for entry in entries}
     joined = re.fullmatch(r"_x(\d+)", test[len(first) :]) if longer else None
     return {
         "name": test,
         "validation": validation,
+        "scores": {key: column for key, column in scores.items() if key == metric or any(column)},  # by metric
         "best": (max if METRICS[metric].higher_is_better else min)(means, default=None),
+        "differences": [  # to the baseline
+            difference(system, baseline, test, metric) if baseline and system is not baseline else None
+            for system in systems
+        ],
         "sentences": counts.pop() if len(counts) == 1 else None,
         "words": (mean(words), max(words)) if words else None,  # of a source sentence, mean and most
         "longer": longer,  # goes with the first set and has longer sentences
         "joined": int(joined[1]) if joined else 0,  # sentences of the first set in one; 0 if it is another text
-        "metrics": {key: METRICS[key] for key in keys},
-        "lengths": buckets,  # source lengths, each with the number of its sentences
-        "compared": bool(compared),
-        "signature": signature,
+        "kept": [_kept(system, test, first, metric) for system in systems],
+        "lengths": [] if validation else length_table(systems, test),
     }
+
+
+def _kept(system: System, test: str, first: str, metric: str) -> Optional[float]:
+    """Percent of the same run's score on the first set, the mean over seeds."""
+    base = system.scores(first, metric)
+    shares = [100 * score / base[seed] for seed, score in system.scores(test, metric).items() if base.get(seed)]
+    return mean(shares) if shares else None
 
 
 def _longer_sets(systems: Sequence[System], tests: Sequence[str]) -> List[str]:
@@ -162,32 +127,29 @@ def _source_words(systems: Sequence[System], test: str) -> List[int]:
     return next((list(entry["statistics"]["source_words"]) for entry in entries if BLEU in entry["scores"]), [])
 
 
-def _answer(
-    systems: Sequence[System], rows: Sequence[Dict[str, Any]], baseline: Optional[System], test: str, metric: str
-) -> Optional[Dict[str, Any]]:
+def _answer(systems: Sequence[System], baseline: Optional[System], test: str, metric: str) -> Optional[Dict[str, Any]]:
     """What to use, by how much it is better, how sure that is, what it costs; None if no system has the test set."""
     run = [system for system in systems if system.scores(test, metric)]
     if not run:
         return None
     best, second = run[0], run[1] if len(run) > 1 else None
-    compared, _ = differences(run, best, test, metric)
-    close = [label for label, found in compared.items() if not found.significant]
+    pairs = [(system, difference(system, best, test, metric)) for system in run[1:]]
+    compared = [(system, found) for system, found in pairs if found]
+    close = [system for system, found in compared if not found.significant]
     against = second if best is baseline else best
     seeds = [len(system.scores(test, metric)) for system in run]
-    by_label = {row["label"]: row for row in rows}
-    smallest = min((by_label[label] for label in [best.label, *close]), key=lambda row: int(row["parameters"]))
+    smallest = min([best, *close], key=lambda system: system.parameters)
     return {
-        "best": by_label[best.label],
-        "baseline": by_label[baseline.label] if baseline else None,
-        "next": second.label if second else None,
-        "difference": by_label[against.label]["differences"][test] if against else None,  # to the baseline
+        "best": best,
+        "next": second,
+        "difference": difference(against, baseline, test, metric) if against and baseline else None,
         "count": len(run),
-        "tested": any(found.p for found in compared.values()),
+        "tested": any(found.p for _, found in compared),
         "close": close,  # not distinguishable from the best
-        "ahead": [label for label, found in compared.items() if found.significant and found.better],  # by common seeds
-        "apart": [system.label for system in run[1:] if system.label not in compared],  # without a common seed
-        "worse": sum(found.significant and not found.better for found in compared.values()),
-        "smallest": smallest if smallest["parameters"] < by_label[best.label]["parameters"] else None,
+        "ahead": [system for system, found in compared if found.significant and found.better],  # by common seeds
+        "apart": [system for system, found in pairs if not found],  # without a common seed
+        "worse": sum(found.significant and not found.better for _, found in compared),
+        "smallest": smallest if smallest.parameters < best.parameters else None,
         "seeds": (min(seeds), max(seeds)),
         "falling": sum(any(still_falling(result) for result in system.results) for system in run),
     }
@@ -200,31 +162,28 @@ def still_falling(result: Result) -> bool:
     return bool(earlier) and curve["nll"][-1] <= (1 - FALL) * earlier[-1]
 
 
-def _variants(systems: Sequence[System], sets: Sequence[str], metric: str) -> List[Dict[str, Any]]:
-    """Variants beside their architecture without, by set: both scores over common seeds, and their difference."""
+def _variants(systems: Sequence[System], sets: Sequence[str], metric: str) -> Dict[str, Any]:
+    """Variants and what they change, their differences to the same architecture without by set, verdicts of the first
+    set."""
     plain = {system.arch: system for system in systems if not system.variant}
-    found = []
-    for system in (system for system in systems if system.variant and system.arch in plain):
-        other = plain[system.arch]
-        by_set: Dict[str, Any] = {}
-        for test in sets:
-            measured = difference(system, other, test, metric)
-            if measured:
-                scores = [one.scores(test, metric) for one in (other, system)]
-                by_set[test] = (*(mean(values[seed] for seed in measured.by_seed) for values in scores), measured)
-        verdict = by_set[sets[0]][2].verdict if sets[0] in by_set else ""
-        found.append(
-            {"label": system.label, "changes": runs.changes(system, other), "sets": by_set, "verdict": verdict}
-        )
-    return found
+    pairs = [(system, plain[system.arch]) for system in systems if system.variant and system.arch in plain]
+    found = {test: [difference(*pair, test, metric) for pair in pairs] for test in sets}
+    decided = [(pair[0].label, one.verdict) for pair, one in zip(pairs, found[sets[0]]) if one]
+    return {
+        "systems": [system for system, _ in pairs],
+        "changes": [runs.changes(*pair) for pair in pairs],
+        "differences": {test: column for test, column in found.items() if any(column)},
+        "verdicts": runs.grouped(decided, all_named=True),
+    }
 
 
-def _signatures(systems: Sequence[System], sets: Sequence[str], paired: str) -> List[Any]:
+def _signatures(systems: Sequence[System], sets: Sequence[Dict[str, Any]]) -> List[Any]:
     """Name, text and systems, if they differ, of each metric, of the paired bootstrap (``p``) and of the decoding."""
-    entries = [(s.label, entry) for s in systems for test in sets for entry in s.tests(test).values()]
+    entries = [(s.label, entry) for s in systems for test in sets for entry in s.tests(test["name"]).values()]
     found: List[Any] = []
     for key, metric in METRICS.items():
         named = [(label, entry["scores"].get(key, {}).get("signature", "")) for label, entry in entries]
         found += [(metric.name, text, labels) for text, labels in runs.grouped(named)]
-    found += [("p", paired, [])] if paired else []
+    paired = [one.signature for test in sets for one in test["differences"] if one and one.signature]
+    found += [("p", text, []) for text in paired[:1]]
     return [*found, *(("decoding", *pair) for pair in runs.grouped((label, e["settings"]) for label, e in entries))]

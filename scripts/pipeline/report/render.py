@@ -11,9 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from ..scoring.kinds import METRICS
 from .comparison import LEVEL, Difference
 from .data import Report, plain
-from .systems import Spread
+from .recipe import Recipe
+from .systems import Spread, System
 
 TEMPLATES = Path(__file__).parent / "templates"
 MARKS = re.compile(r"([\\`*_\[\]|~#])")
@@ -39,7 +41,7 @@ def code(value: Any) -> Markup:
 
 def label(system: Any) -> Markup:
     """A system, or the result of one, by its architecture and variant."""
-    arch, variant = (system["arch"], system["variant"]) if isinstance(system, dict) else system
+    arch, variant = (system["arch"], system["variant"]) if isinstance(system, dict) else (system.arch, system.variant)
     return Markup(f"{code(arch)}{f' ({text(variant)})' if variant else ''}")
 
 
@@ -74,7 +76,7 @@ def spread(value: Optional[Spread], best: Optional[float] = None) -> Markup:
     """Mean and deviation; bold if it is the best."""
     if value is None:
         return Markup("not run")
-    shown = number(value.mean) + number(value.deviation).join(["±", ""] if value.deviation is not None else ["", ""])
+    shown = number(value.mean) + ("" if value.deviation is None else f"±{number(value.deviation)}")
     return Markup(f"**{shown}**" if value.mean == best else shown)
 
 
@@ -83,9 +85,15 @@ def change(found: Optional[Difference]) -> str:
     return f"{signed(found.value)}{'*' if found.significant else ''}" if found else ""
 
 
-def against(row: Dict[str, Any], test: str) -> str:
-    """The difference of a row to the baseline on a test set."""
-    return "baseline" if row["is_baseline"] else change(row["differences"].get(test))
+def against(found: Sequence[Optional[Difference]], recipe: Recipe) -> List[str]:
+    """The differences of all systems of a recipe to the baseline."""
+    pairs = zip(found, recipe["systems"])
+    return ["baseline" if system is recipe["baseline"] else change(one) for one, system in pairs]
+
+
+def mean(found: Optional[Difference], which: int) -> str:
+    """Of the scores that a difference is of: 0 of the other system, 1 of its own."""
+    return number(found.means[which]) if found else ""
 
 
 def p_values(found: Optional[Difference]) -> str:
@@ -93,24 +101,13 @@ def p_values(found: Optional[Difference]) -> str:
     return " / ".join(f"{found.p[seed]:.4f}" for seed in sorted(found.p)) if found else ""
 
 
-def seeds(row: Dict[str, Any]) -> str:
-    """Those that were run, those that did not finish, and those that are missing."""
-    parts = [(row["seeds"], ""), (row["stopped"], " not finished"), (row["missing"], " not run")]
+def seeds(system: System, test: str, metric: str) -> str:
+    """Those that have a test set, those that did not finish, and those that are missing."""
+    have = sorted(system.scores(test, metric))
+    stopped = [seed for seed in system.unfinished if seed not in have]
+    missing = [seed for seed in sorted(system.wanted) if seed not in [*have, *stopped]]
+    parts = [(have, ""), (stopped, " not finished"), (missing, " not run")]
     return "; ".join(f"{', '.join(map(str, some))}{what}" for some, what in parts if some) or "not run"
-
-
-def pick(rows: Sequence[Any], *keys: Any) -> List[Any]:
-    """What is under the keys, one within the other, of each row; None where there is no such entry."""
-
-    def inside(value: Any) -> Any:
-        for key in keys:
-            try:
-                value = value[key]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
-
-    return [inside(row) for row in rows]
 
 
 def grid(rows: Iterable[Sequence[Any]], head: Sequence[Any], left: int = 1) -> Markup:
@@ -121,7 +118,7 @@ def grid(rows: Iterable[Sequence[Any]], head: Sequence[Any], left: int = 1) -> M
 
 
 def table(columns: Sequence[Tuple[Any, Sequence[Any]]], left: int = 1) -> Markup:
-    """A table from its columns, each a head and the cells."""
+    """A table from its columns, each a head and the cells; as long as the shortest."""
     return grid(zip(*(cells for _, cells in columns)), [head for head, _ in columns], left)
 
 
@@ -137,9 +134,9 @@ FILTERS = (
     spread,
     change,
     against,
+    mean,
     p_values,
     seeds,
-    pick,
     grid,
     table,
 )
@@ -157,7 +154,7 @@ def environment() -> Environment:
         extensions=["jinja2.ext.do"],
     )
     made.filters.update({each.__name__: each for each in FILTERS})
-    made.globals["LEVEL"] = LEVEL
+    made.globals.update(LEVEL=LEVEL, METRICS=METRICS)
     return made
 
 

@@ -33,10 +33,10 @@ def made(systems: Sequence[System], unfinished: Sequence[Result], baseline: Opti
     for label, result in every:
         command = PLACES.sub(lambda option: f"--{option[1]} {option[1].upper()}", result["run"]["command"])
         commands.setdefault(command, {}).setdefault(label, []).append(result["seed"])
-    tables = [costs(system) for system in systems if system.runs]
-    columns = [key for key in tables[0] if any(table[key] for table in tables)] if tables else []
-    common = [key for key in columns if len({table[key] for table in tables}) == 1 and len(tables) > 1]
-    changed = [(s.label, changes(s, baseline)) for s in systems if s.runs and baseline]
+    tables = [costs(system) for system in systems]
+    columns = {key: [table[key] for table in tables] for key in (tables[0] if tables else ())}
+    common = [key for key, cells in columns.items() if len(set(cells)) == 1 and len(cells) > 1]
+    changed = [(system.label, changes(system, baseline)) for system in systems if baseline]
     return {
         "data": grouped((label, _data(result["data"])) for label, result in runs),  # numbers by name
         "prepared": grouped((label, result["data"].get("command")) for label, result in runs),
@@ -46,8 +46,8 @@ def made(systems: Sequence[System], unfinished: Sequence[Result], baseline: Opti
         "otherwise": grouped(changed, all_named=True),  # than the baseline
         "commits": grouped((label, _commit(result)) for label, result in every),
         "versions": grouped((label, _listed(result["run"]["versions"])) for label, result in every),
-        "common_costs": {key: tables[0][key] for key in common},
-        "costs": [key for key in columns if key not in common],
+        "common_costs": {key: columns[key][0] for key in common if columns[key][0]},
+        "costs": {key: cells for key, cells in columns.items() if key not in common and any(cells)},
     }
 
 
@@ -73,7 +73,7 @@ def costs(system: System) -> Dict[str, str]:
     trained = round(system.average("parameters_trained"))
     return {
         "updates": f"{system.average('updates'):,.0f}",
-        "parameters trained": f"{trained:,}" if trained != parameters(system) else "",
+        "parameters trained": f"{trained:,}" if trained != system.parameters else "",
         "target tokens": f"{system.average('target_tokens'):,.0f}",
         "tokens per update": f"{system.average('target_tokens_per_update'):,.0f}",
         "wall time": _duration(system.average("seconds")) if timed else "",
@@ -82,11 +82,6 @@ def costs(system: System) -> Dict[str, str]:
         "validation perplexity ↓": f"{mean(ends):.2f}" if ends else "",
         "hardware": "; ".join(dict.fromkeys(map(_hardware, system.results))),
     }
-
-
-def parameters(system: System) -> int:
-    """Mean over seeds."""
-    return round(system.average("parameters"))
 
 
 def _duration(seconds: float) -> str:

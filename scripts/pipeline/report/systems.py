@@ -24,9 +24,10 @@ def mean(values: Iterable[float]) -> float:
     return statistics.fmean(values)
 
 
-def spread(values: Iterable[float]) -> Spread:
+def spread(values: Iterable[float]) -> Optional[Spread]:
+    """None without values."""
     known = list(values)
-    return Spread(mean(known), statistics.stdev(known) if len(known) > 1 else None)
+    return Spread(mean(known), statistics.stdev(known) if len(known) > 1 else None) if known else None
 
 
 class Label(NamedTuple):
@@ -39,7 +40,7 @@ class Label(NamedTuple):
         return f"{self.arch} ({self.variant})" if self.variant else self.arch
 
 
-@dataclass
+@dataclass(eq=False)
 class System:
     """One architecture, trained in one way, with any number of seeds; none is a system that was not run.
 
@@ -49,7 +50,8 @@ class System:
     arch: str
     variant: str = ""
     runs: Dict[int, Result] = field(default_factory=dict)  # by seed
-    unfinished: List[int] = field(default_factory=list)  # seeds of runs that did not finish
+    unfinished: Sequence[int] = ()  # seeds of runs that did not finish
+    wanted: Sequence[int] = ()  # seeds that were asked for
 
     @property
     def label(self) -> Label:
@@ -70,6 +72,11 @@ class System:
         flags = dict((f"{word} ".split(" ", 1)) for word in words)
         return {flag: value.strip() for flag, value in flags.items() if flag not in ("--arch", "--seed")}
 
+    @property
+    def parameters(self) -> int:
+        """Mean over seeds; 0 of a system that was not run."""
+        return round(self.average("parameters")) if self.runs else 0
+
     def average(self, key: str) -> float:
         """Of an entry of the training, over seeds; what was not recorded counts as 0."""
         return mean(result["training"][key] or 0.0 for result in self.results)
@@ -86,12 +93,10 @@ class System:
 
 def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
     """The names of the test sets and those of the validation sets, each in the order of the results."""
-    valid: Dict[str, bool] = {}
-    for system in systems:
-        for result in system.results:
-            for name, test in result["tests"].items():
-                valid[name] = valid.get(name, False) or test["subset"] == VALIDATION
-    return [name for name in valid if not valid[name]], [name for name in valid if valid[name]]
+    tests = [test for system in systems for result in system.results for test in result["tests"].items()]
+    valid = {name for name, test in tests if test["subset"] == VALIDATION}
+    names = dict.fromkeys(name for name, _ in tests)
+    return [name for name in names if name not in valid], [name for name in names if name in valid]
 
 
 def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[Broken]]:

@@ -79,7 +79,11 @@ def read_result(path: Path) -> Result:
     Raises:
         Failure: it cannot be read, is damaged, incomplete or inconsistent, or is no result.
     """
-    result = read_json(path, REMEDY)
+    return _checked(path, read_json(path, REMEDY))
+
+
+def _checked(path: Path, result: Any) -> Result:
+    """The content of ``path``, if it is a result that can be used."""
     if not isinstance(result, dict) or result.get("format") != FORMAT:
         raise ResultError(f"{path} is no result file of version '{FORMAT}': {REMEDY}")
     reason = problem(result, SHAPE) or _inconsistency(result)
@@ -88,22 +92,24 @@ def read_result(path: Path) -> Result:
     return result
 
 
-def read_results(paths: Sequence[Path]) -> Tuple[List[Tuple[Path, Result]], List[Broken]]:
-    """Result files, in the order of their names: those named, and those in the folders named, where JSON files of
-    another kind are passed over.
+def read_results(paths: Sequence[Path]) -> Tuple[List[Tuple[Path, Result]], List[Broken], List[Tuple[Path, Any]]]:
+    """Result files, each once and in the order of their names: those named, and those in the folders named.
 
     Returns:
-        The results, and the files that cannot be used.
+        The results, the files that cannot be used, and JSON of another kind in the folders.
     """
-    files = {file: path.is_dir() for path in paths for file in (path.glob("*.json") if path.is_dir() else [path])}
-    results, broken = [], []
-    for file, in_folder in sorted(files.items()):
+    found = [(file, path.is_dir()) for path in paths for file in (path.glob("*.json") if path.is_dir() else [path])]
+    results, broken, others = [], [], []
+    for file, in_folder in sorted({pair[0].resolve(): pair for pair in found}.values()):
         try:
-            if not in_folder or _is_result(read_json(file, REMEDY)):
-                results.append((file, read_result(file)))
+            content = read_json(file, REMEDY)
+            if in_folder and not _is_result(content):
+                others.append((file, content))
+            else:
+                results.append((file, _checked(file, content)))
         except Failure as error:
             broken.append(Broken(file, str(error).removeprefix(f"{file} ").removesuffix(f": {REMEDY}")))
-    return results, broken
+    return results, broken, others
 
 
 def _is_result(value: Any) -> bool:

@@ -5,7 +5,7 @@ import re
 from functools import cache
 
 from pipeline.report.data import Wanted, read_report
-from pipeline.report.render import to_markdown
+from pipeline.report.render import seeds, to_markdown
 from pipeline.results.file import FORMAT, write_result
 from pipeline.scoring.statistics import bleu, columns, rows
 
@@ -91,7 +91,13 @@ def recipe(folder, name="small", **wanted):
 
 
 def row(made, arch, variant=""):
-    return next(row for row in made["rows"] if row["label"] == (arch, variant))
+    """What the columns of a recipe have of one system; of its sets by their names."""
+    place = [system.label for system in made["systems"]].index((arch, variant))
+    sets = {key: {one["name"]: one[key][place] for one in made["sets"]} for key in ("differences", "kept")}
+    scores = {one["name"]: {key: column[place] for key, column in one["scores"].items()} for one in made["sets"]}
+    measured = {key: made[key][place] for key in ("speed", "step") if made["systems"][place].runs}
+    shown = seeds(made["systems"][place], made["sets"][0]["name"], made["key"])
+    return {**sets, "scores": scores, **measured, "seeds": shown}
 
 
 def markdown(folder, **wanted):

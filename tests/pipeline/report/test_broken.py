@@ -96,12 +96,12 @@ def test_results_that_cannot_stand_side_by_side_are_left_out(tmp_path):
         f"has the same run as {again.name}: remove one, or name a variant=",
         f"has other sentences in test than {again.name}: score one of them again",
     ]
-    assert [row["label"] for row in report.recipes[0]["rows"]] == [(ROTARY, "")]
+    assert [system.label for system in report.recipes[0]["systems"]] == [(ROTARY, "")]
 
 
 def test_json_of_another_kind_is_passed_over_in_a_folder_and_named_alone(tmp_path):
     (tmp_path / "list.json").write_text("[1]")
-    assert read_results([tmp_path]) == ([], [])
+    assert read_results([tmp_path]) == ([], [], [(tmp_path / "list.json", [1])])
     assert "is no result file of version" in read_results([tmp_path / "list.json"])[1][0].reason
     (tmp_path / "list.json").write_text('{"format": "fairseq_rope result 2"}')
     assert "is no result file of version 'fairseq_rope result 1'" in read_results([tmp_path])[1][0].reason

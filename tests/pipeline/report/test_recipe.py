@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from pipeline.report.comparison import Difference, choose_baseline, differences
+from pipeline.report.comparison import Difference, choose_baseline, difference
 from pipeline.report.data import Wanted, read_report
 from pipeline.report.systems import System, group, spread
 from pipeline.results.file import ResultError, read_results
@@ -19,13 +19,17 @@ def bleu(name, rate):
     return scored(name, rate)["scores"]["sacrebleu"]["score"]
 
 
+def labels(systems):
+    return [str(system.label) for system in systems]
+
+
 def names(made):
-    return [str(one["label"]) for one in made["rows"]]
+    return labels(made["systems"])
 
 
 def test_mean_and_deviation_are_of_a_sample():
     assert spread([1.0, 2.0, 4.5]) == (2.5, statistics.stdev([1.0, 2.0, 4.5]))
-    assert spread([3.0]) == (3.0, None)
+    assert spread([3.0]) == (3.0, None) and spread([]) is None
 
 
 def test_a_difference_is_significant_in_one_direction_only():
@@ -64,7 +68,7 @@ def test_scores_and_differences_are_means_over_seeds(tmp_path):
     assert found.by_seed == {seed: score - bleu("test", 0.3) for seed, score in zip((1, 2), own)}
     assert found.better and found.value == pytest.approx(statistics.fmean(own) - bleu("test", 0.3))
     assert row(made, LEARNED)["differences"]["test"] is None  # no common seed
-    assert made["answer"]["apart"] == [(LEARNED, "")] and made["answer"]["seeds"] == (1, 2)
+    assert labels(made["answer"]["apart"]) == [LEARNED] and made["answer"]["seeds"] == (1, 2)
 
 
 def test_p_values_are_paired_seed_by_seed_and_never_pooled(tmp_path):
@@ -72,22 +76,22 @@ def test_p_values_are_paired_seed_by_seed_and_never_pooled(tmp_path):
         result(tmp_path, ROTARY, seed, test=own)
         result(tmp_path, SINUSOIDAL, seed, test=0.301)
     systems = group([made for _, made in read_results([tmp_path])[0]])
-    found, _ = differences(systems, systems[1], "test")
+    found = difference(*systems, "test")
 
     def p(own):
         pair = [rows(scored("test", rate)["statistics"]) for rate in (0.301, own)]
         return paired_bootstrap(pair[0], {"x": pair[1]})[0]["x"]
 
-    assert found[systems[0].label].p == {1: p(0.3), 2: p(0.1)}
-    assert p(0.3) > 0.05 > p(0.1) and not found[systems[0].label].significant  # in one of two seeds only
+    assert found.p == difference(*systems[::-1], "test").p == {1: p(0.3), 2: p(0.1)}
+    assert p(0.3) > 0.05 > p(0.1) and not found.significant  # in one of two seeds only
 
 
 def test_the_answer_names_what_cannot_be_told_from_the_best(tmp_path):
     for arch, rate in ((SINUSOIDAL, 0.4), (ROTARY, 0.1), (LEARNED, 0.1)):
         result(tmp_path, arch, test=rate, parameters=900 if arch == LEARNED else 1000)
     answer = recipe(tmp_path)["answer"]
-    assert {answer["best"]["label"], *answer["close"]} == {(ROTARY, ""), (LEARNED, "")}
-    assert answer["best"]["label"] == (ROTARY, "") and answer["smallest"]["label"] == (LEARNED, "")
+    assert answer["best"].label == (ROTARY, "") and labels(answer["close"]) == [LEARNED]
+    assert answer["smallest"].label == (LEARNED, "")
     assert answer["worse"] == 1 and answer["difference"].significant and not answer["ahead"]
     said = markdown(tmp_path).split("##")[0]
     assert f"Best on `test`: `{ROTARY}`" in said and f"Not distinguishable from it: `{LEARNED}`." in said
@@ -98,7 +102,7 @@ def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_p
         result(tmp_path, SINUSOIDAL, seed, test=rate)
     result(tmp_path, ROTARY, 1, test=0.2)  # of a sweep that is not at its end
     answer = recipe(tmp_path)["answer"]
-    assert answer["best"]["label"] == (SINUSOIDAL, "") and answer["ahead"] == [(ROTARY, "")] and not answer["worse"]
+    assert answer["best"].label == (SINUSOIDAL, "") and labels(answer["ahead"]) == [ROTARY] and not answer["worse"]
 
 
 def test_one_system_is_not_called_the_best(tmp_path):
@@ -132,8 +136,7 @@ def test_what_was_not_run_says_so(tmp_path):
     result(tmp_path, ROTARY, 2, updates=7, unfinished="killed at update 7 of 20")
     result(tmp_path, LEARNED, 1, "x", updates=0, unfinished="out of | memory")
     made = recipe(tmp_path, archs=[ROTARY, LEARNED], seeds=[1, 2])
-    assert (row(made, ROTARY)["seeds"], row(made, ROTARY)["stopped"], row(made, ROTARY)["missing"]) == ([1], [2], [])
-    assert (row(made, LEARNED)["ran"], row(made, LEARNED)["missing"]) == (False, [1, 2])
+    assert row(made, ROTARY)["seeds"] == "1; 2 not finished" and row(made, LEARNED)["seeds"] == "1, 2 not run"
     text = markdown(tmp_path, archs=[ROTARY, LEARNED], seeds=[1, 2])
     assert "`small`: 2 systems, 1 seed each, 1 not run, 2 runs not finished." in text
     assert f"| `{LEARNED}` (x) | 1 | 0 of 20 | out of \\| memory |" in part(text, "Runs that did not finish")
@@ -156,7 +159,7 @@ def test_the_validation_set_never_ranks(tmp_path):
         ("val", True),
         ("test_x2", False),
     ]
-    assert made["answer"]["best"]["label"] == (ROTARY, "") and not made["sets"][1]["lengths"]
+    assert made["answer"]["best"].label == (ROTARY, "") and not made["sets"][1]["lengths"]
 
 
 def test_what_is_kept_on_longer_sentences_is_of_the_same_run(tmp_path):
@@ -173,11 +176,11 @@ def test_what_is_kept_on_longer_sentences_is_of_the_same_run(tmp_path):
 def test_variants_are_decided_by_validation(tmp_path):
     result(tmp_path, ROTARY, rates={"val": 0.4, "test": 0.1})
     result(tmp_path, ROTARY, variant="base500", rates={"val": 0.1, "test": 0.4}, flags="--rope-base 500")
-    (variant,) = recipe(tmp_path)["variants"]
-    assert variant["changes"] == "--rope-base 500" and variant["verdict"] == "better"
-    without, with_it, found = variant["sets"]["val"]
-    assert (without, with_it) == (bleu("val", 0.4), bleu("val", 0.1)) and found.better
-    assert not variant["sets"]["test"][2].better  # the test set says otherwise, and does not decide
+    variants = recipe(tmp_path)["variants"]
+    assert variants["changes"] == ["--rope-base 500"] and variants["verdicts"] == [("better", [(ROTARY, "base500")])]
+    (found,) = variants["differences"]["val"]
+    assert found.means == (bleu("val", 0.4), bleu("val", 0.1)) and found.better
+    assert not variants["differences"]["test"][0].better  # the test set says otherwise, and does not decide
     assert f"Better there: `{ROTARY}` (base500)." in part(markdown(tmp_path), "Variants")
 
 
@@ -196,11 +199,11 @@ def test_seeds_of_other_settings_are_systems_of_their_own(tmp_path):
 
 def test_published_figures_stand_beside_the_systems_of_their_test_set(tmp_path):
     result(tmp_path, "roformer_base", rates={"test": 0.4}, more={"recipe": "wmt14_en_de"})
-    assert not recipe(tmp_path, "wmt14_en_de")["published"]
+    assert not recipe(tmp_path, "wmt14_en_de")["figures"]
     result(tmp_path, "roformer_base", rates={"newstest2014": 0.4}, more={"recipe": "wmt14_en_de"})
     report = read_report([tmp_path], Wanted())
     assert [one["name"] for one in report.recipes] == ["wmt14_en_de", "wmt14_en_de_shaw"]  # one table of a paper
-    assert {arch: figure[0] for arch, figure in report.recipes[0]["published"].items()} == {
+    assert {arch: figure[0] for arch, figure in report.recipes[0]["figures"].items()} == {
         "transformer_sinusoidal_base": 27.3,
         "roformer_base": 27.5,
     }
