@@ -32,4 +32,4 @@ else
   say "mkdocs is not installed: the manual is not built (EXTRAS=docs scripts/install.sh)"
 fi
 say "pytest"
-exec python -m pytest -n auto --maxprocesses 8 --dist loadfile "$@"
+exec python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder "$@"

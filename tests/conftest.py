@@ -17,8 +17,8 @@ os.environ["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
 
 
 def pytest_collection_modifyitems(items):
-    """Slow tests come first, so that no process of pytest is left with them at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Slow tests come first, and of these the scripts', so that no process is left with them at the end."""
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, item.path.parent.name != "scripts"))
 
 
 @pytest.fixture(scope="session")
