@@ -14,6 +14,7 @@ import fairseq_rope
 from fairseq_rope.training.distributed import install, join_processes
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, USER_DIR, one_line, parameters, run
+from ..processes import preloaded
 
 TORCHRUN = {"WORLD_SIZE": "3", "RANK": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
 
@@ -56,7 +57,7 @@ def test_train_sh_works_in_processes_and_goes_on_with_another_number(data, tmp_p
     log = (out / "train.log").read_text()
     assert "training on 2 devices" in log and "training on 1 devices" in log and "@ 4 updates" in log
     assert (out / "checkpoints/checkpoint_1_6.pt").exists()
-    odd = {**ENVIRONMENT, "NODES": "2"}
+    odd = {**ENVIRONMENT, **preloaded(), "NODES": "2"}
     failed = subprocess.run([ROOT / "scripts/train.sh", *map(str, options)], env=odd, capture_output=True, text=True)
     one_line(failed, "MASTER_ADDR is needed with NODES=2")
 
@@ -181,7 +182,7 @@ print(reads, fairseq_rope.__version__)
 
 @pytest.mark.slow
 def test_the_refusal_reaches_the_user_in_one_line(data, tmp_path):
-    environ = {**ENVIRONMENT, "OMPI_COMM_WORLD_SIZE": "2"}
+    environ = {**ENVIRONMENT, **preloaded(), "OMPI_COMM_WORLD_SIZE": "2"}
     command = ["scripts/train.sh", "--data", data, "--arch", "roformer_tiny", "--out", tmp_path / "run"]
     failed = subprocess.run([str(c) for c in command], cwd=ROOT, env=environ, capture_output=True, text=True)
     assert failed.returncode == 1
