@@ -109,7 +109,10 @@ def _attend(connection, tools):
     size, files, _, _ = socket.recv_fds(connection, 8, 250)
     call = b""
     while len(call) < int.from_bytes(size, "little"):
-        call += connection.recv(1 << 20)
+        part = connection.recv(1 << 20)
+        if not part:  # the client was killed
+            os._exit(1)
+        call += part
     child = os.fork()
     if child == 0:
         connection.close()

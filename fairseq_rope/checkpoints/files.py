@@ -10,13 +10,9 @@ from typing import Any, Dict, Iterator
 import numpy as np
 import torch
 
-try:
-    from numpy._core import multiarray
-except ImportError:  # NumPy 1
-    from numpy.core import multiarray  # type: ignore[no-redef]
-
 # what fairseq puts into checkpoints: its arguments and, with --eval-bleu, scores as NumPy numbers
-_IN_CHECKPOINTS: Any = [argparse.Namespace, np.ndarray, np.dtype, multiarray.scalar, multiarray._reconstruct]
+_IN_CHECKPOINTS: Any = [argparse.Namespace, np.ndarray, np.dtype]
+_IN_CHECKPOINTS += [value.__reduce__()[0] for value in (np.float64(), np.empty(0))]  # what makes them again
 _IN_CHECKPOINTS += [type(np.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")]
 torch.serialization.add_safe_globals(_IN_CHECKPOINTS)
 
