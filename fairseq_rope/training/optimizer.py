@@ -1,31 +1,35 @@
 """fairseq's Adam in one pass over the parameters."""
 
 import math
-from typing import Any, Callable, Dict, Optional
+from collections import defaultdict
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.optim.fairseq_optimizer import FairseqOptimizer
+from torch import Tensor
 
 
 class FusedAdam(torch.optim.AdamW):
     """PyTorch's fused AdamW with the epsilon of fairseq's Adam.
 
     fairseq adds epsilon to ``sqrt(v)`` before the bias correction of ``v``, PyTorch after it: step ``t`` of the one is
-    step ``t`` of the other with ``epsilon / sqrt(1 - beta2^t)``. States carry over in both directions.
+    step ``t`` of the other with ``epsilon / sqrt(1 - beta2^t)``. Parameters that have had the same number of steps
+    share a call of the kernel, whose epsilon is one number. States carry over in both directions.
     """
 
     supports_flat_params = True
-    supports_memory_efficient_fp16 = False  # the states of half-precision parameters would be in half precision
 
     def __init__(self, params: Any, **kwargs: Any) -> None:
+        self._steps_done: Dict[Tensor, int] = {}  # PyTorch's own numbers are on the device
         super().__init__(params, fused=True, **kwargs)
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         for group in state["param_groups"]:
             group["fused"] = True  # not in a state of fairseq's
         super().__setstate__(state)
+        self._steps_done = {p: int(values["step"]) for p, values in self.state.items()}
 
     def state_dict(self) -> Dict[str, Any]:
         """With whole numbers of steps, as fairseq's Adam needs them: in fp32 tensors its bias correction is inexact."""
@@ -35,16 +39,25 @@ class FusedAdam(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        epsilons = [group["eps"] for group in self.param_groups]
-        for group in self.param_groups:
-            step_counts = (self.state[p]["step"] for p in group["params"] if self.state.get(p))
-            steps_done = int(next(step_counts, 0))
-            group["eps"] /= math.sqrt(1 - group["betas"][1] ** (steps_done + 1))
+        groups = self.param_groups
+        self.param_groups = [part for group in groups for part in self._by_steps_done(group)]
         try:
-            return super().step(closure)
+            loss = super().step(closure)
         finally:
-            for group, epsilon in zip(self.param_groups, epsilons):
-                group["eps"] = epsilon
+            self.param_groups = groups
+        for p in (p for group in groups for p in group["params"] if p.grad is not None):
+            self._steps_done[p] = self._steps_done.get(p, 0) + 1
+        return loss
+
+    def _by_steps_done(self, group: Dict[str, Any]) -> List[Dict[str, Any]]:
+        """The group in parts, one for each number of steps that its parameters have had, with PyTorch's epsilon."""
+        parts: Dict[int, List[Tensor]] = defaultdict(list)
+        for p in group["params"]:
+            parts[self._steps_done.get(p, 0)].append(p)
+        return [
+            {**group, "params": params, "eps": group["eps"] / math.sqrt(1 - group["betas"][1] ** (steps_done + 1))}
+            for steps_done, params in parts.items()
+        ]
 
 
 @register_optimizer("fused_adam", dataclass=FairseqAdamConfig)
@@ -56,3 +69,11 @@ class FairseqFusedAdam(FairseqAdam):
         if getattr(cfg, "fp16_adam_stats", False):
             raise ValueError("--fp16-adam-stats is not supported by fused_adam: leave it unset, or choose adam")
         self._optimizer = FusedAdam(params, **self.optimizer_config)
+
+    @property
+    def supports_memory_efficient_fp16(self) -> bool:
+        """Raises ValueError: this is asked for ``--memory-efficient-fp16`` and ``-bf16`` alone."""
+        raise ValueError(
+            "fused_adam keeps its states in the precision of the parameters, which is too low for "
+            "--memory-efficient-fp16 and --memory-efficient-bf16: choose --optimizer adam, or --fp16 or --bf16"
+        )

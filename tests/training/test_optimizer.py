@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
-from fairseq.optim.fp16_optimizer import FP16Optimizer
+from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from omegaconf import OmegaConf
 
 from fairseq_rope.training.optimizer import FairseqFusedAdam, FusedAdam
@@ -127,6 +127,26 @@ def test_an_update_after_fairseqs_state_is_fused_as_well():
     assert all(group["fused"] for group in copied.param_groups)
 
 
+@pytest.mark.parametrize("scale", [1e-8, 1e-6, 1.0])
+def test_a_parameter_whose_first_gradient_comes_later_gets_fairseqs_update(scale):
+    stock, ours = parameters(), parameters()
+    optimizers = [
+        cls(p, eps=1e-8, betas=(0.9, 0.98), lr=1e-2, weight_decay=0) for cls, p in ((Adam, stock), (FusedAdam, ours))
+    ]
+    for step in range(30):
+        for params, optimizer in zip((stock, ours), optimizers):
+            generator = torch.Generator().manual_seed(step)
+            for i, p in enumerate(params):
+                p.grad = scale * torch.randn(p.shape, generator=generator) if step >= 9 * i else None
+            optimizer.step()
+        assert_same(ours, stock)
+        if step == 20:  # as read from a checkpoint
+            optimizers = [copy.deepcopy(optimizer) for optimizer in optimizers]
+            stock, ours = ([p for g in o.param_groups for p in g["params"]] for o in optimizers)
+    steps = [state["step"] for state in optimizers[1].state_dict()["state"].values()]
+    assert steps == [30, 21, 12, 3] and len(optimizers[1].param_groups) == 1
+
+
 def test_a_state_is_not_changed_by_reading_it():
     params = parameters()
     optimizer = FusedAdam(params)
@@ -149,12 +169,18 @@ def test_it_has_the_options_of_fairseqs_optimizer(betas):
     fused = FairseqFusedAdam(cfg, ours)
     run(fused.optimizer, ours, range(5), changing_lr=False)
     assert_same(ours, stock)
-    assert fused.get_lr() == 0.01 and fused.supports_flat_params and not fused.supports_memory_efficient_fp16
+    assert fused.get_lr() == 0.01 and fused.supports_flat_params
 
 
 def test_statistics_in_fp16_are_refused():
     with pytest.raises(ValueError, match="--fp16-adam-stats is not supported by fused_adam"):
         FairseqFusedAdam(config(fp16_adam_stats=True), parameters())
+
+
+def test_half_precision_without_fp32_parameters_is_refused_with_the_remedy():
+    cfg = OmegaConf.create({"common": {"fp16": True, "bf16": False, "fp16_init_scale": 8}, "optimizer": {}})
+    with pytest.raises(ValueError, match="--memory-efficient-bf16: choose --optimizer adam, or --fp16 or --bf16"):
+        MemoryEfficientFP16Optimizer(cfg, parameters(), FairseqFusedAdam(config(), parameters()))
 
 
 def half_precision(optimizer_class, dtype, flat):
