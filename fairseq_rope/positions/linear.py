@@ -14,7 +14,7 @@ from .base import Stack
 from .rope import RotaryEncoding, RotaryOptions
 
 FEATURE_MAPS = ("elu", "favor")
-SMALLEST_FEATURE = 1e-6  # added to random features, as in the TensorFlow code of Performer's authors
+SMALLEST_FEATURE = 1e-6  # added to random features, the value of Performer's authors
 MOST_FEATURES = 65536  # more are taken for a mistake
 
 
@@ -37,8 +37,10 @@ class RandomFeatures(nn.Module):
 
     The rows ``(M, D)`` are orthogonal in blocks of D with the lengths of Gaussian vectors. They are not trained, but
     saved with the model. Inputs are scaled by ``D^(-1/4)``, so that the products approach ``exp(q . k / sqrt(D))``.
-    As in the authors' code queries are brought to a maximum of 1 (it cancels) and a small number is added; keys are
-    not, since a maximum over them would look ahead.
+    Features of a query are brought to a maximum of 1, which cancels but for the small number that is then added.
+
+    The authors' code does three things otherwise: its maximum is that of ``w . x`` alone; it brings keys to a maximum
+    over the whole sentence, which in a decoder would look ahead; and it can draw the rows anew during training.
     """
 
     def __init__(self, features: int, head_dim: int) -> None:
@@ -51,7 +53,7 @@ class RandomFeatures(nn.Module):
         x = x * x.size(-1) ** -0.25
         exponents = x @ self.rows.float().t() - x.square().sum(-1, keepdim=True) / 2  # (B, H, T, M)
         if is_query:
-            exponents = exponents - exponents.detach().amax(-1, keepdim=True)
+            exponents = exponents - exponents.amax(-1, keepdim=True)
         return (exponents.exp() + SMALLEST_FEATURE) * len(self.rows) ** -0.5
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_rope.attention.linear import CHUNK, LinearAttention, causal_product
-from fairseq_rope.positions.linear import LinearOptions, LinearRotaryEncoding
+from fairseq_rope.positions.linear import LinearOptions, LinearRotaryEncoding, RandomFeatures
 
 from ..helpers import FP32, build, build_with, decoder_input, sentences, stack, steps
 from .test_relative import largest_tensor
@@ -77,6 +77,30 @@ def test_vanishing_denominators_give_finite_outputs_and_gradients(feature_map, c
         assert all(x.isfinite().all() for x in (out, q.grad, k.grad, v.grad)), value
     nothing_seen = torch.ones(B, 7, dtype=torch.bool)
     assert torch.equal(attend(layer, q, k, v, nothing_seen, causal), torch.zeros(B, H, 7, D))
+
+
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+def test_the_gradient_of_random_features_knows_their_maximum(scale):
+    """The maximum of a query cancels but for the small number that is added behind it."""
+    phi = RandomFeatures(20, D)
+
+    def weights(q, k):
+        features = []
+        for x in (q, k):
+            x = x * D**-0.25
+            features.append(x @ phi.rows.double().t() - x.square().sum(-1, keepdim=True) / 2)
+        highest = features[0].amax(-1, keepdim=True)
+        products = ((features[0] - highest).exp() + 1e-6) @ (features[1].exp() + 1e-6).t()
+        return products / products.sum(-1, keepdim=True)
+
+    q, k = (scale * torch.randn(6, D, dtype=torch.double) for _ in range(2))
+    numbers = torch.randn(6, 6, dtype=torch.double)
+    expected = torch.autograd.functional.vjp(weights, (q, k), numbers)[1]
+    q, k = (x.float().requires_grad_() for x in (q, k))
+    products = phi(q, is_query=True) @ phi(k, is_query=False).t()
+    (products / products.sum(-1, keepdim=True)).backward(numbers.float())
+    for actual, gradient in zip((q.grad, k.grad), expected):
+        torch.testing.assert_close(actual.double(), gradient, rtol=1e-3, atol=1e-4 * gradient.abs().max().item())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

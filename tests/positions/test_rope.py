@@ -1,5 +1,6 @@
 """RoPE: equations 6 to 8 and 26 of the paper, layouts, options."""
 
+import functools
 import math
 
 import pytest
@@ -49,14 +50,38 @@ def test_norms_are_kept(layout):
     assert not torch.allclose(actual[..., 1:, :], x[..., 1:, :])
 
 
-@pytest.mark.parametrize("options", [{}, dict(layout="half"), dict(dim=4), dict(scaling="linear", scaling_factor=3.0)])
-def test_the_gradient_is_rotated_back(options):
-    """That of ``(R x) . y`` with respect to ``x`` is ``R^T y``, and R is orthogonal."""
-    encoding, positions = rope(**options), torch.tensor([0, 1, 7, 100, 1000])
-    x, y = torch.randn(2, 3, 5, D, requires_grad=True), torch.randn(2, 3, 5, D)
-    (gradient,) = torch.autograd.grad(rotated(encoding, x, positions), x, y)
-    torch.testing.assert_close(rotated(encoding, gradient, positions), y, **FP32)
-    assert not torch.allclose(gradient[..., 1:, :], y[..., 1:, :])
+def plainly_rotated(_, x, positions, dim=D, layout="interleaved", base=10000.0, factor=1.0):
+    """Eq. 26 for ``x`` ``(..., T, D)``, in real numbers that autograd differentiates."""
+    angles = (
+        positions.double()[:, None] / factor * base ** (-torch.arange(0, dim, 2, dtype=torch.double) / dim)
+    )  # (T, dim/2)
+    cos, sin = angles.cos().float(), angles.sin().float()
+    first, second = (
+        (slice(0, dim, 2), slice(1, dim, 2)) if layout == "interleaved" else (slice(0, dim // 2), slice(dim // 2, dim))
+    )
+    precise = x.float()
+    out = precise.clone()
+    out[..., first] = precise[..., first] * cos - precise[..., second] * sin
+    out[..., second] = precise[..., first] * sin + precise[..., second] * cos
+    return out.type_as(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("options", [{}, dict(dim=4), dict(base=500.0), dict(scaling="linear", scaling_factor=3.0)])
+def test_the_written_backward_pass_is_autograds_of_the_formula(options, layout, dtype):
+    encoding, positions = rope(layout=layout, **options), torch.tensor([0, 1, 7, 100, 1000])
+    plain = {"factor" if name == "scaling_factor" else name: v for name, v in options.items() if name != "scaling"}
+    values, weights = torch.randn(2, 2, 3, 5, D).to(dtype)
+    outputs, gradients = [], []
+    for rotate in (rotated, functools.partial(plainly_rotated, layout=layout, **plain)):
+        x = values.clone().requires_grad_()
+        outputs.append(rotate(encoding, x, positions))
+        gradients += torch.autograd.grad(outputs[-1], x, weights)
+    tolerance = FP32 if dtype == torch.float else dict(rtol=2**-7, atol=1e-5)  # one rounding to bf16
+    torch.testing.assert_close(*outputs, **tolerance)
+    torch.testing.assert_close(*gradients, **tolerance)
+    assert not torch.allclose(gradients[0][..., 1:, :], weights[..., 1:, :])
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
