@@ -37,8 +37,9 @@ def call(*words: Any, source: Any = None, target: Any = None) -> None:
     Raises:
         BenchmarkError: it fails.
     """
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "VENV": sys.prefix, "PYTHONWARNINGS": "ignore", "LOGLEVEL": "WARNING"}
+    venv = os.environ.get("VENV", sys.prefix)
+    path = f"{venv}/bin{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "VENV": venv, "PYTHONWARNINGS": "ignore", "LOGLEVEL": "WARNING"}
     with open(source or os.devnull, "rb") as stdin, open(target or os.devnull, "wb") as stdout:
         command = [str(word) for word in words]
         done = subprocess.run(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment)

@@ -20,6 +20,7 @@ from pipeline.benchmark.decode import OWN_CONVERTER
 from pipeline.benchmark.train import CRITERION, OPTIMIZER, Candidate, build_trainer
 
 from ...commands import one_line, run
+from ...processes import preloaded
 
 SIDES = ("encoder", "decoder")
 SIZES = {"layers": 1, "embed-dim": 32, "ffn-embed-dim": 64, "attention-heads": 4}
@@ -197,7 +198,9 @@ def test_attention_compares_with_fairseq_by_length(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_prepare_compares_with_the_libraries_and_makes_the_same_files(tmp_path, capsys, corpus):
+def test_prepare_compares_with_the_libraries_and_makes_the_same_files(tmp_path, capsys, corpus, monkeypatch):
+    for name, value in preloaded().items():
+        monkeypatch.setenv(name, value)
     words = ["prepare", "--corpus", str(corpus / "train"), "--merges", "100", "--repeats", "2"]
     result = measured(tmp_path, capsys, *words)
     assert result["pairs"] == 400 and result["same files"] is True
