@@ -1,9 +1,9 @@
 """Position encodings for machine translation: a fairseq plugin for ``--user-dir``.
 
 Importing the package registers its model and architectures with fairseq and adds the few classes that fairseq's
-checkpoints need to the list of PyTorch's safe loading. It lets fairseq's training join the processes that torchrun
-started, when it begins, and keeps its batches the same after an interruption. The import reads neither the command line
-nor the environment.
+checkpoints need to the list of PyTorch's safe loading. It changes three things in fairseq: a checkpoint whose options
+are programs is refused, training joins the processes that torchrun started, and an interruption leaves the batches as
+they were. The import reads neither the command line nor the environment.
 """
 
 import logging
@@ -14,12 +14,14 @@ __version__ = "0.2.0"
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from . import architectures  # noqa: E402, F401
+from .checkpoints import evaluated  # noqa: E402
 from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
 from .decoding import task  # noqa: E402, F401
 from .training import criterion, distributed, optimizer, resumption  # noqa: E402, F401
 from .translation import RoFormerModel  # noqa: E402
 
 distributed.install()
+evaluated.install()
 resumption.install()
 
 __all__ = ["RoFormerModel", "__version__"]

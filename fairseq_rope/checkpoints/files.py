@@ -10,6 +10,8 @@ from typing import Any, Dict, Iterator
 import numpy as np
 import torch
 
+from .evaluated import check_evaluated
+
 # what fairseq puts into checkpoints: its arguments and, with --eval-bleu, scores as NumPy numbers
 _IN_CHECKPOINTS: Any = [argparse.Namespace, np.ndarray, np.dtype]
 _IN_CHECKPOINTS += [value.__reduce__()[0] for value in (np.float64(), np.empty(0))]  # what makes them again
@@ -22,7 +24,7 @@ class CheckpointError(ValueError):
 
 
 def load_checkpoint(path: Path) -> Dict[str, Any]:
-    """Loads a fairseq checkpoint on the CPU, safely: a file that would run code is refused.
+    """Loads a fairseq checkpoint on the CPU, safely: a file that would run code is refused, then or in fairseq's use.
 
     Raises:
         CheckpointError: missing, damaged, not allowed, or not a fairseq checkpoint.
@@ -39,6 +41,10 @@ def load_checkpoint(path: Path) -> Dict[str, Any]:
         raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no entry `model`)")
     if state.get("cfg") is None and state.get("args") is None:
         raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no configuration)")
+    try:
+        check_evaluated(state.get("args"), state.get("cfg"))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from error
     return state
 
 

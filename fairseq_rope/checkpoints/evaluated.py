@@ -1,0 +1,111 @@
+"""Strings of a checkpoint's configuration that fairseq runs as Python: only literals are let through.
+
+``weights_only=True`` keeps a checkpoint's pickle from running code. fairseq then hands some options of the
+configuration to ``eval``, so that a string in a foreign checkpoint is a program.
+"""
+
+import argparse
+import ast
+import functools
+import re
+from typing import Any, Iterator, Tuple
+
+from fairseq import checkpoint_utils
+from omegaconf import Container, OmegaConf
+
+NUMBERS, LISTS, MAPPING, SWITCH = "numbers", "lists of numbers", "a dictionary", "True or False"
+
+EVALUATED = {
+    **dict.fromkeys(["adaptive_input_cutoff", "adaptive_softmax_cutoff"], NUMBERS),
+    **dict.fromkeys(["adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas"], NUMBERS),
+    **dict.fromkeys(["pipeline_balance", "pipeline_encoder_balance", "pipeline_decoder_balance"], NUMBERS),
+    **dict.fromkeys(["pipeline_devices", "pipeline_encoder_devices", "pipeline_decoder_devices"], NUMBERS),
+    **dict.fromkeys(["encoder_layers", "decoder_layers", "character_filters", "feature_encoder_spec"], LISTS),
+    **dict.fromkeys(["conv_feature_layers", "conv_aggregator_layers"], LISTS),
+    **dict.fromkeys(["encoder_attention", "decoder_attention", "self_attention", "project_input"], SWITCH),
+    **dict.fromkeys(["gated_attention", "downsample", "pretrained", "left_pad_source", "left_pad_target"], SWITCH),
+    **dict.fromkeys(["encoder_xformers_att_config", "decoder_xformers_att_config"], MAPPING),
+    "wer_args": "a tuple of strings",
+}
+"""Every option that fairseq 0.12 evaluates, to what it should be."""
+
+RESOLVER = re.compile(r"\$\{[^{}]*:")
+"""A string that OmegaConf would compute, such as ``${oc.env:HOME}``; fairseq saves configurations resolved."""
+
+_LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd, ast.Load)
+_REPEATED = (ast.BinOp, ast.Add, ast.Mult)  # as in "[(512, 3)] * 20"
+
+
+def check_evaluated(*configurations: Any) -> None:
+    """Checks all options that fairseq evaluates, wherever they are in a configuration.
+
+    Args:
+        configurations: dictionaries, namespaces or OmegaConf's containers, nested in any way, or None.
+
+    Raises:
+        ValueError: one of them is a string that is no literal, or a string anywhere would be computed by OmegaConf.
+    """
+    for name, value in _options(configurations):
+        if isinstance(value, (str, bytes)) and name in EVALUATED and not _is_harmless(value):
+            raise ValueError(
+                f"refused: its option {name} is not {EVALUATED[name]} but {_shortened(value)}, which fairseq would run "
+                "as Python; use a checkpoint from a source that you trust"
+            )
+        if isinstance(value, str) and RESOLVER.search(value):
+            raise ValueError(
+                f"refused: its option {name} is {_shortened(value)}, which would be computed when it is read; use a "
+                "checkpoint from a source that you trust"
+            )
+
+
+def _options(value: Any) -> Iterator[Tuple[str, Any]]:
+    """All options with their names, of all levels; an object that holds itself is visited once."""
+    left, visited = [("", value)], set()
+    while left:
+        name, value = left.pop()
+        if isinstance(value, Container):
+            value = OmegaConf.to_container(value)
+        if isinstance(value, argparse.Namespace):
+            value = vars(value)
+        if isinstance(value, (dict, list, tuple)):
+            if id(value) not in visited:
+                visited.add(id(value))
+                left += value.items() if isinstance(value, dict) else [(name, element) for element in value]
+        else:
+            yield str(name), value
+
+
+def _is_harmless(value: Any) -> bool:
+    """Whether ``eval`` would only read ``value``: a literal, or sums and multiples of such."""
+    try:
+        nodes = ast.walk(ast.parse(value, mode="eval"))
+        return all(isinstance(node, _LITERAL + _REPEATED) for node in nodes)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what Python makes of a text that it cannot read
+        return False
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def install() -> None:
+    """Lets every command of fairseq's check the configurations of the checkpoints that it loads.
+
+    It wraps ``fairseq.checkpoint_utils.load_checkpoint_to_cpu``, through which generation, validation, training and
+    ``from_pretrained`` read checkpoints. A second call changes nothing.
+    """
+    stock = checkpoint_utils.load_checkpoint_to_cpu
+    if stock.__module__ == __name__ or hasattr(stock, "__wrapped__"):
+        return
+
+    @functools.wraps(stock)
+    def load_checkpoint_to_cpu(path: Any, *args: Any, **kwargs: Any) -> Any:
+        state = stock(path, *args, **kwargs)
+        try:
+            check_evaluated(state.get("args"), state.get("cfg"))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        return state
+
+    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
