@@ -144,8 +144,12 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         full_context_alignment: bool = False,
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
+        has_padding: Optional[bool] = None,
     ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
         """As in fairseq's decoder, with the positions computed once and handed to every layer.
+
+        ``has_padding`` tells whether a new token can be padding; if it is None, the tokens are asked, as in fairseq's
+        decoder, which waits for the device.
 
         The attention weights are returned when ``alignment_layer`` or ``alignment_heads`` is given, or when generation
         was prepared with ``--print-alignment``; else they are None and never computed.
@@ -165,7 +169,8 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         causal = incremental_state is None and not full_context_alignment
         padding_mask = prev_output_tokens.eq(self.padding_idx)
         # behind a causal mask, padding on the right is seen by padding only: the mask matters for the left
-        mask_padding = bool((padding_mask[:, 0] if causal else padding_mask).any())
+        if has_padding is None:
+            has_padding = bool((padding_mask[:, 0] if causal else padding_mask).any())
         attention: Optional[Tensor] = None
         inner_states: List[Optional[Tensor]] = [x]
         for i, layer in enumerate(self.layers):
@@ -174,7 +179,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
                 encoder_x,
                 encoder_padding_mask,
                 incremental_state,
-                self_attn_padding_mask=padding_mask if mask_padding else None,
+                self_attn_padding_mask=padding_mask if has_padding else None,
                 need_attn=i == alignment_layer,
                 need_head_weights=i == alignment_layer,
                 causal=causal,

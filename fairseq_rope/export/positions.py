@@ -68,7 +68,8 @@ def _set_rows(spec: Any, rows: Tensor) -> None:
 
 
 def _fill_sinusoids(spec: Any, position: Any, parameters: Parameters) -> None:
-    _set_rows(spec, position.table[: position.stack.max_positions])
+    rows = position.stack.max_positions
+    _set_rows(spec, position.table(torch.device("cpu"), rows)[:rows])
 
 
 def _fill_learned(spec: Any, position: Any, parameters: Parameters) -> None:

@@ -24,8 +24,7 @@ class SinusoidalEncoding(PositionEncoding):
         super().__init__(stack, options)
         if stack.embed_dim < 4:
             raise ValueError(f"sinusoids need an --{stack.side}-embed-dim of at least 4, not {stack.embed_dim}")
-        self.table: Tensor
-        self.register_buffer("table", self._rows(stack.max_positions), persistent=False)
+        self._table = torch.empty(0)
 
     def _rows(self, num_positions: int) -> Tensor:
         """The first ``num_positions`` rows ``(num_positions, C)``, in fp32."""
@@ -37,14 +36,23 @@ class SinusoidalEncoding(PositionEncoding):
         table = torch.cat([angles.sin(), angles.cos()], dim=1)
         return F.pad(table, (0, self.stack.embed_dim % 2))
 
+    def table(self, device: torch.device, length: int = 0) -> Tensor:
+        """At least the rows of ``length`` positions, ``(rows, C)``, kept from one pass to the next.
+
+        They are computed where they are used, and no buffer: a model that was built on the meta device and then loaded
+        would have garbage in it.
+        """
+        if self._table.device != device or len(self._table) < max(1, length):
+            rows = self.stack.max_positions if length <= self.stack.max_positions else 2 * length
+            self._table = self._rows(rows).to(device)
+        return self._table
+
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
-        length = key.positions.size(1)
-        if length > len(self.table):  # defined for any position: only a cache is too short
-            self.table = self._rows(2 * length).to(self.table)
+        self.table(key.positions.device, key.positions.size(1))  # defined for any position: only the table is too short
         return {}
 
     def embed(self, positions: Tensor) -> Tensor:
-        return F.embedding(positions, self.table)
+        return F.embedding(positions, self.table(positions.device))
 
 
 class LearnedEncoding(PositionEncoding):

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Dict, List
+from typing import Any, Dict, Optional
 
 import torch
 from torch import Tensor
@@ -45,8 +45,8 @@ class LinearBiasEncoding(PositionEncoding):
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         distance = distances(query, key)[:, None]  # (B or 1, 1, T, S)
         heads = self.stack.num_heads
-        per_head = slopes(heads // 2) * 2 if self.split else slopes(heads)
-        bias = -torch.tensor(per_head, device=distance.device)[:, None, None] * distance.abs()  # (B or 1, H, T, S)
+        per_head = slopes(heads // 2, distance.device).repeat(2) if self.split else slopes(heads, distance.device)
+        bias = -per_head[:, None, None] * distance.abs()  # (B or 1, H, T, S)
         if self.split:
             earlier, later = bias.chunk(2, dim=1)
             earlier = earlier.masked_fill(distance > 0, -math.inf)
@@ -57,10 +57,11 @@ class LinearBiasEncoding(PositionEncoding):
         return context["bias"]
 
 
-def slopes(heads: int) -> List[float]:
+def slopes(heads: int, device: Optional[torch.device] = None) -> Tensor:
     """``2^(-8h/H)``, h = 1..H, for a power of two; else those of the next lower one and, between them, every other
-    one of the next higher (the authors' interpolation)."""
+    one of the next higher (the authors' interpolation): ``(H,)``, computed on the device, where nothing waits for it.
+    """
     power = 2 ** int(math.log2(heads))
-    first = [2 ** (-8 * h / power) for h in range(1, power + 1)]
-    between = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
-    return first + between[: heads - power]
+    first = torch.arange(1, power + 1, dtype=torch.double, device=device) / power
+    between = torch.arange(1, 2 * power + 1, 2, dtype=torch.double, device=device) / (2 * power)
+    return torch.cat([first, between[: heads - power]]).mul(-8).exp2().float()

@@ -61,16 +61,14 @@ class UntiedAbsoluteEncoding(PositionEncoding):
 
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         self.check_table(self.stack.max_positions, key.positions)
-        rows_are_equal = (key.positions == key.positions[:1]).all() & (key.special == key.special[:1]).all()
-        # both numbers in one transfer from the device
-        one_row_serves_all, last_position = torch.stack([rows_are_equal.long(), key.positions.max()]).tolist()
-        if one_row_serves_all:
+        # elsewhere than on a CPU the answer would have to be waited for
+        if key.positions.is_cpu and all(torch.equal(rows, rows[:1].expand_as(rows)) for rows in key):
             query, key = (Steps(*(x[:1] for x in steps)) for steps in (query, key))  # one matrix for all sentences
-        return {"bias": self._bias(query, key, last_position + 1)}
+        return {"bias": self._bias(query, key)}
 
-    def _bias(self, query: Steps, key: Steps, length: int) -> Tensor:
-        """What is added to the logits: ``(B or 1, H, T, S)``; all positions are below ``length``."""
-        bias = self._correlation(query.positions, key.positions, length)
+    def _bias(self, query: Steps, key: Steps) -> Tensor:
+        """What is added to the logits: ``(B or 1, H, T, S)``."""
+        bias = self._correlation(query.positions, key.positions)
         if self.options.no_reset:
             return bias
         rows = self.norm(self.table[:THETA_ROWS])  # (2, C)
@@ -79,11 +77,13 @@ class UntiedAbsoluteEncoding(PositionEncoding):
         bias = torch.where(key.special[:, None, None, :], theta_2, bias)
         return torch.where(query.special[:, None, :, None], theta_1, bias)
 
-    def _correlation(self, query_positions: Tensor, key_positions: Tensor, length: int) -> Tensor:
+    def _correlation(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """``(p_i U_Q)(p_j U_K)^T / sqrt(2D)``: ``(B or 1, H, T, S)``."""
         scale = self.logit_scale(self.stack.head_dim)
-        p = self.norm(self.table[THETA_ROWS : THETA_ROWS + length])  # (length, C)
-        if query_positions.size(1) > 1:
+        # the rows up to the last position: on a CPU they are looked for, elsewhere that would be a wait
+        rows = int(key_positions.max()) + 1 if key_positions.is_cpu else self.stack.max_positions
+        p = self.norm(self.table[THETA_ROWS : THETA_ROWS + rows])  # (rows, C)
+        if query_positions.size(1) > 1 or type(self.k_proj) is not nn.Linear:  # a quantised one has no matrix to use
             q, k = self.q_proj(p), self.k_proj(p)  # projected once, then dealt out to the sentences
             q = self._heads(F.embedding(query_positions, q)) * scale
             return q @ self._heads(F.embedding(key_positions, k)).transpose(-2, -1)
@@ -116,10 +116,10 @@ class UntiedRelativeEncoding(UntiedAbsoluteEncoding):
         self.relative = nn.Parameter(torch.empty(options.buckets + 2, stack.num_heads))
         nn.init.normal_(self.relative, std=INITIAL_STD)
 
-    def _bias(self, query: Steps, key: Steps, length: int) -> Tensor:
+    def _bias(self, query: Steps, key: Steps) -> Tensor:
         options = self.options
         row = t5_buckets(distances(query, key), not self.stack.causal, options.buckets, options.max_distance)
         if not options.no_reset:
             row = row.masked_fill(key.special[:, None, :], options.buckets)
             row = row.masked_fill(query.special[:, :, None], options.buckets + 1)
-        return super()._bias(query, key, length) + F.embedding(row, self.relative).permute(0, 3, 1, 2)  # (B, H, T, S)
+        return super()._bias(query, key) + F.embedding(row, self.relative).permute(0, 3, 1, 2)  # (B, H, T, S)

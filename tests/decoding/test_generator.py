@@ -64,12 +64,12 @@ def fast_searches(monkeypatch):
     """How many searches the fast way has begun."""
     begun = []
 
-    class Counted(module._Beams):
+    class Counted(module.Beams):
         def __init__(self, *args):
             begun.append(1)
             super().__init__(*args)
 
-    monkeypatch.setattr(module, "_Beams", Counted)
+    monkeypatch.setattr(module, "Beams", Counted)
     return begun
 
 
@@ -163,7 +163,7 @@ def test_at_the_maximum_length_the_end_follows_and_nothing_else(dtype):
     """Whatever is banned, penalised or suppressed."""
     model, words = lively().to(dtype=dtype), task().target_dictionary
     options = dict(beam_size=3, max_len_b=4, min_len=4, unk_penalty=1.5, tokens_to_suppress=("w3",))
-    beams = module._Beams(FastSequenceGenerator([model], words, **options), batch()["net_input"], EOS)
+    beams = module.Beams(FastSequenceGenerator([model], words, **options), batch()["net_input"], EOS)
     beams.tokens[:, 1:5] = 7
     with torch.no_grad():
         for step in range(5):
@@ -180,12 +180,12 @@ def test_the_forced_end_ranks_no_other_tokens(monkeypatch):
     """One search to the maximum length takes its early return once, with the highest logit alone."""
     forced = []
 
-    class Recorded(module._Beams):
+    class Recorded(module.Beams):
         def _forced_end(self, logits):
             forced.append(len(logits))
             return super()._forced_end(logits)
 
-    monkeypatch.setattr(module, "_Beams", Recorded)
+    monkeypatch.setattr(module, "Beams", Recorded)
     model, words = lively(), task().target_dictionary
     FastSequenceGenerator([model], words, beam_size=3, min_len=5, max_len_b=5).generate([model], batch())
     assert forced == [15]  # 5 sentences, 3 beams

@@ -110,12 +110,12 @@ def test_correlations_that_do_not_exist_are_refused():
 
 def test_the_effective_bias_of_alibi_is_its_slopes():
     model = without_content(build_with("alibi"))
-    expected = -torch.tensor(slopes(4))[:, None, None] * DISTANCE.abs()
+    expected = -slopes(4)[:, None, None] * DISTANCE.abs()
     for side, seen in (("encoder", EARLIER | True), ("decoder", EARLIER)):
         bias = position_bias(model, side, 9, sentences=40)
         assert bias.shape == (2, 4, 9, 9)
         close(bias, centred(expected, seen).expand(2, -1, -1, -1))
-    lines = -torch.tensor(slopes(4))[:, None] * torch.arange(-8, 9).abs()
+    lines = -slopes(4)[:, None] * torch.arange(-8, 9).abs()
     lines[:, 9:] = float("nan")  # the decoder sees nothing later
     close(by_distance(bias), lines.expand(2, -1, -1))
 
@@ -123,7 +123,7 @@ def test_the_effective_bias_of_alibi_is_its_slopes():
 def test_keys_that_a_head_does_not_see_are_left_out_of_the_row_s_mean():
     model = without_content(build_with("alibi", alibi_split_directions=True, decoder_position="none"))
     bias = position_bias(model, "encoder", 9, 2)
-    expected = -torch.tensor(slopes(2))[:, None, None] * DISTANCE.abs()
+    expected = -slopes(2)[:, None, None] * DISTANCE.abs()
     close(bias[0, :2], centred(expected, EARLIER))
     close(bias[0, 2:], centred(expected, DISTANCE >= 0))
 

@@ -28,7 +28,7 @@ def assert_equals_peer(attention, causal, **position):
 @pytest.mark.parametrize("heads", range(1, 33))
 def test_the_slopes_equal_alibis_for_any_number_of_heads(heads):
     peer = x_transformers.AlibiPositionalBias(heads)
-    torch.testing.assert_close(torch.tensor(slopes(heads)), peer.slopes.flatten())
+    torch.testing.assert_close(slopes(heads), peer.slopes.flatten())
 
 
 @both_sides
