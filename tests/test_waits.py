@@ -1,0 +1,103 @@
+"""The host waits for the device no more often than with fairseq's own model.
+
+On the meta device, whose tensors have no values, every wait is an error; here it is counted and answered.
+"""
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from fairseq_rope.architectures import FAMILIES
+from fairseq_rope.decoding.generator import FastSequenceGenerator
+from fairseq_rope.output_projection import output_weight
+from fairseq_rope.training import criterion
+from fairseq_rope.training.optimizer import FusedAdam
+
+from .helpers import PAD, build, task
+
+TENSOR = torch.Tensor
+ANSWERS = {
+    TENSOR.__bool__: lambda x: True,
+    TENSOR.item: lambda x: 1,
+    TENSOR.__int__: lambda x: 1,
+    TENSOR.__float__: lambda x: 1.0,
+    TENSOR.tolist: lambda x: [False] * x.numel(),
+    torch.equal: lambda *_: False,
+}
+COPIES = (torch.tensor, torch.as_tensor, torch.from_numpy)
+
+
+class Waits(TorchFunctionMode):
+    """What the host waits for, and what it copies to the device, by name."""
+
+    def __init__(self, device="meta"):
+        super().__init__()
+        self.device = device
+        self.found = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        on_device = any(isinstance(x, TENSOR) and x.device.type == self.device for x in args)
+        if function in ANSWERS and on_device:
+            self.found.append(function.__name__)
+            return ANSWERS[function](*args)
+        lists = on_device and function is TENSOR.__getitem__ and _has_list(args[1])
+        to_device = str(kwargs.get("device")) == "meta" and function in COPIES
+        moved = function in (TENSOR.to, TENSOR.copy_) and not args[0].is_meta and _names_meta(args[1:], kwargs)
+        if lists or to_device or moved:
+            self.found.append(f"copy by {function.__name__}")
+        return function(*args, **kwargs)
+
+
+def _has_list(index):
+    return any(isinstance(part, list) for part in (index if isinstance(index, tuple) else (index,)))
+
+
+def _names_meta(args, kwargs):
+    return any(str(x) == "meta" or (isinstance(x, TENSOR) and x.is_meta) for x in (*args, *kwargs.values()))
+
+
+def waits_of(model, use):
+    """Those of the second time: tables that stay are made in the first."""
+    model.to("meta")
+    for waits in (Waits(), Waits()):
+        with waits:
+            use(model)
+    return waits.found
+
+
+def train(model):
+    source, target = torch.full((3, 7), 5, device="meta"), torch.full((3, 6), 6, device="meta")
+    features = model.train()(source, None, target, features_only=True)[0].flatten(0, 1)
+    weight = output_weight(model)
+    loss, _ = criterion._LinearLoss.apply(features, weight, target.flatten(), 0.1, PAD)  # behind what autocast asks
+    loss.backward()
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "roformer_linear"])
+def test_training_waits_no_more_often_than_with_fairseqs_model(family):
+    """Whether there is padding, on each side. Linear attention switches autocast off, which is not on this device."""
+    ours, stock = (waits_of(build(f"{name}_tiny"), train) for name in (family, "fairseq_transformer"))
+    assert ours == ["__bool__"] * 2 == stock[:2]
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "roformer_linear"])
+def test_a_step_of_decoding_waits_once(family):
+    def translate(model):
+        source = torch.full((3, 7), 5, device="meta")
+        generator = FastSequenceGenerator([model.eval()], task().target_dictionary, beam_size=4, max_len_b=9)
+        with pytest.raises(RuntimeError, match="no translation ends"):  # as every answer is no
+            generator.generate([model], {"net_input": {"src_tokens": source, "src_lengths": None}})
+
+    assert waits_of(build(f"{family}_tiny"), translate) == ["__bool__"] + ["tolist"] * 10
+
+
+def test_an_update_of_the_fused_optimizer_reads_no_tensor():
+    """It has no kernel for the meta device; on a CPU, PyTorch's own steps stay out of sight."""
+    parameters = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    optimizer = FusedAdam(parameters)
+    with Waits("cpu") as waits:
+        for _ in range(3):
+            torch.stack(parameters).sum().backward()
+            optimizer.step()
+    assert not waits.found
