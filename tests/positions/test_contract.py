@@ -205,3 +205,20 @@ def test_a_copy_task_is_learned(encoding):
         optimizer.step()
     # a bag of words leaves the first token to chance: log(2) / 5 = 0.139 at best
     assert (loss.item() < 0.05) == (encoding != "none")
+
+
+def test_a_model_that_was_built_on_the_meta_device_computes_what_was_loaded(encoding):
+    model = build_felt(encoding)
+    with torch.device("meta"):
+        loaded = build_with(encoding, seed=1)
+    loaded.to_empty(device="cpu").load_state_dict(model.state_dict())
+    source, target = sentences(2, 9), decoder_input(sentences(2, 7, seed=2))
+    assert torch.equal(logits(loaded, source, target), logits(model, source, target))
+
+
+def test_a_quantised_model_decodes(encoding):
+    model = build_felt(encoding)
+    quantised = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+    source, target = sentences(2, 9), decoder_input(sentences(2, 7, seed=2))
+    expected, actual = (decode_step_by_step(net, source, target)[0] for net in (model, quantised))
+    assert (actual - expected).abs().max() < 0.1 * expected.abs().max()  # eight bits, through a few layers
