@@ -132,7 +132,7 @@ class _Rotation(torch.autograd.Function):
 
 
 def _rotate_neighbours(x: Tensor, rotation: Tensor) -> Tensor:
-    if x.stride(-1) != 1 or any(stride % 2 for stride in (*x.stride()[:-1], x.storage_offset())):
+    if torch.compiler.is_compiling() or x.stride(-1) != 1 or any(n % 2 for n in (*x.stride()[:-1], x.storage_offset())):
         x = x.contiguous()
     precise = x.float()
     pairs = torch.view_as_complex(precise.unflatten(-1, (-1, 2)))  # (B, H, T, D) -> (B, H, T, D/2)

@@ -61,8 +61,7 @@ class UntiedAbsoluteEncoding(PositionEncoding):
 
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         self.check_table(self.stack.max_positions, key.positions)
-        # elsewhere than on a CPU the answer would have to be waited for
-        if key.positions.is_cpu and all(torch.equal(rows, rows[:1].expand_as(rows)) for rows in key):
+        if _is_read_at_once(key.positions) and all(torch.equal(rows, rows[:1].expand_as(rows)) for rows in key):
             query, key = (Steps(*(x[:1] for x in steps)) for steps in (query, key))  # one matrix for all sentences
         return {"bias": self._bias(query, key)}
 
@@ -80,8 +79,7 @@ class UntiedAbsoluteEncoding(PositionEncoding):
     def _correlation(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """``(p_i U_Q)(p_j U_K)^T / sqrt(2D)``: ``(B or 1, H, T, S)``."""
         scale = self.logit_scale(self.stack.head_dim)
-        # the rows up to the last position: on a CPU they are looked for, elsewhere that would be a wait
-        rows = int(key_positions.max()) + 1 if key_positions.is_cpu else self.stack.max_positions
+        rows = int(key_positions.max()) + 1 if _is_read_at_once(key_positions) else self.stack.max_positions
         p = self.norm(self.table[THETA_ROWS : THETA_ROWS + rows])  # (rows, C)
         if query_positions.size(1) > 1 or type(self.k_proj) is not nn.Linear:  # a quantised one has no matrix to use
             q, k = self.q_proj(p), self.k_proj(p)  # projected once, then dealt out to the sentences
@@ -98,6 +96,11 @@ class UntiedAbsoluteEncoding(PositionEncoding):
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         return context["bias"]
+
+
+def _is_read_at_once(x: Tensor) -> bool:
+    """Whether the host can look at numbers: on other devices it would wait, and a compiled graph would end there."""
+    return x.is_cpu and not torch.compiler.is_compiling()
 
 
 class UntiedRelativeEncoding(UntiedAbsoluteEncoding):

@@ -13,13 +13,14 @@ class CpuDropout(FairseqDropout):
     """fairseq's dropout, which on a CPU draws four masks from each random 64-bit integer and keeps them as bytes.
 
     PyTorch draws and keeps a 32-bit number each there, which takes three times as long. The probability is rounded to
-    a multiple of 1/65,536, and what is kept is scaled by just that. On other devices it is PyTorch's own.
+    a multiple of 1/65,536, and what is kept is scaled by just that. On other devices, and under
+    ``torch.compile``, it is PyTorch's own.
     """
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         level = round(self.p * LEVELS)
         active = self.training or self.apply_during_inference
-        if x.device.type != "cpu" or not active or not 0 < level < LEVELS:
+        if x.device.type != "cpu" or not active or not 0 < level < LEVELS or torch.compiler.is_compiling():
             return super().forward(x, inplace)
         return _Dropout.apply(x, level)
 
