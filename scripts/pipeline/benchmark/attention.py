@@ -86,8 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=sorted(POSITIONS),
         default=["rope", "linear"],
         metavar="ENCODING",
-        help=f"of {names} (default: rope linear)",
+        help=f"encodings to measure: {names} (default: rope linear)",
     )
     lengths = [2**n for n in range(6, 14)]
-    parser.add_argument("--lengths", nargs="+", type=int, default=lengths, help="in tokens (default: 64 128 ... 8192)")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="(default: fp32)")
+    parser.add_argument("--lengths", nargs="+", type=int, default=lengths, help="tokens (default: 64 128 ... 8192)")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="number format (default: fp32)")

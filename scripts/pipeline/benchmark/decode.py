@@ -1,4 +1,4 @@
-"""Beam search over a batch, outputs of equal length: fairseq's model and search, this plugin's, and CTranslate2's."""
+"""Beam search over a batch, with outputs of equal length: fairseq's model and search, this plugin's, CTranslate2's."""
 
 import argparse
 import importlib.util
@@ -172,11 +172,11 @@ def run(args: argparse.Namespace) -> Result:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark decode``."""
     archs = ["transformer_sinusoidal_base", "roformer_base"]
-    parser.add_argument("--archs", nargs="+", default=archs, help=f"to compare with stock (default: {' '.join(archs)})")
+    parser.add_argument("--archs", nargs="+", default=archs, help=f"candidates (default: {' '.join(archs)})")
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])
-    parser.add_argument("--sentences", nargs="+", type=int, default=[64, 1], help="of a batch (default: 64 1)")
-    parser.add_argument("--length", type=int, default=28, help="of all outputs, in tokens (default: 28)")
-    parser.add_argument("--source-length", type=int, default=0, help="(default: lengths like those of WMT)")
-    parser.add_argument("--beam", type=int, default=4, help="(default: 4)")
+    parser.add_argument("--sentences", nargs="+", type=int, default=[64, 1], help="sizes of the batch (default: 64 1)")
+    parser.add_argument("--length", type=int, default=28, help="tokens of each output (default: 28)")
+    parser.add_argument("--source-length", type=int, default=0, help="tokens of each source (default: like WMT)")
+    parser.add_argument("--beam", type=int, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
-    parser.add_argument("--vocabulary", type=int, default=37000, help="types (default: 37000)")
+    parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")

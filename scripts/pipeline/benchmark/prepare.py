@@ -146,6 +146,11 @@ def run(args: argparse.Namespace) -> Result:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark prepare``."""
-    parser.add_argument("--corpus", default="", metavar="PREFIX", help="training text: PREFIX.en and PREFIX.de")
-    parser.add_argument("--pairs", type=int, default=50000, help="of the demo corpus, enlarged (default: 50000)")
-    parser.add_argument("--merges", type=int, default=8000, help="of BPE (default: 8000)")
+    parser.add_argument("--corpus", default="", metavar="PREFIX", help="training text: PREFIX.en, PREFIX.de")
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        default=50000,
+        help="pairs of the enlarged demo corpus, if there is no --corpus (default: 50000)",
+    )
+    parser.add_argument("--merges", type=int, default=8000, help="BPE merges (default: 8000)")

@@ -122,8 +122,8 @@ def run(args: argparse.Namespace) -> Result:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark rope``."""
-    parser.add_argument("--sentences", type=int, default=73, help="(default: 73)")
-    parser.add_argument("--length", type=int, default=28, help="tokens of each (default: 28)")
-    parser.add_argument("--heads", type=int, default=8, help="(default: 8)")
+    parser.add_argument("--sentences", type=int, default=73, help="number of sentences (default: 73)")
+    parser.add_argument("--length", type=int, default=28, help="tokens of each sentence (default: 28)")
+    parser.add_argument("--heads", type=int, default=8, help="number of heads (default: 8)")
     parser.add_argument("--head-dim", type=int, default=64, help="channels of a head (default: 64)")
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])

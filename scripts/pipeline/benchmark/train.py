@@ -141,17 +141,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="candidates; `stock` is fairseq's own model, criterion and optimizer "
         "(default: transformer_sinusoidal_base roformer_base)",
     )
-    parser.add_argument("--baseline", default="stock", help="what they are compared with (default: stock)")
-    parser.add_argument("--criterion", default=CRITERION, help=f"(default: {CRITERION})")
-    parser.add_argument("--optimizer", default=OPTIMIZER, help=f"(default: {OPTIMIZER})")
+    parser.add_argument("--baseline", default="stock", help="candidate to compare with (default: stock)")
+    parser.add_argument(
+        "--criterion", default=CRITERION, help=f"criterion of candidates that name none (default: {CRITERION})"
+    )
+    parser.add_argument(
+        "--optimizer", default=OPTIMIZER, help=f"optimizer of candidates that name none (default: {OPTIMIZER})"
+    )
     parser.add_argument(
         "--precision",
         choices=list(PRECISIONS),
         default="fp32",
         help="bf16: fairseq's --bf16; autocast: fp32 parameters and bf16 matrix products (default: fp32)",
     )
-    parser.add_argument("--tokens", type=int, default=2044, help="target tokens of the batch, about (default: 2044)")
-    parser.add_argument("--sentences", type=int, default=0, help="of the batch, in place of --tokens")
-    parser.add_argument("--length", type=int, default=0, help="of all sentences (default: lengths like those of WMT)")
-    parser.add_argument("--vocabulary", type=int, default=37000, help="types (default: 37000)")
-    parser.add_argument("--memory", action="store_true", help="also the peak memory of each, in a process of its own")
+    parser.add_argument("--tokens", type=int, default=2044, help="about how many target tokens (default: 2044)")
+    parser.add_argument("--sentences", type=int, default=0, help="size of the batch, instead of --tokens")
+    parser.add_argument("--length", type=int, default=0, help="tokens of each sentence (default: like WMT)")
+    parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
+    parser.add_argument("--memory", action="store_true", help="also measure peak memory, in separate processes")

@@ -1,8 +1,8 @@
-"""Downloads the parts of WMT14 English-German from their public addresses and makes text of them.
+"""Downloads the parts of WMT14 English-German from their public addresses and extracts their text.
 
 The text is train (Europarl v7, Common Crawl and News Commentary, 4.5 million pairs), newstest2013 and newstest2014 (all
-3,003 lines), as .en and .de. Called again after an interruption it goes on. What is there is checked against
-SHA256SUMS, which the first download writes, since no hashes are published with the archives.
+3,003 lines), as .en and .de. After an interruption, call it again: it continues. The archives are published without
+hashes. The first download writes SHA256SUMS, and later calls check the archives against it.
 
 Example: scripts/download.sh --out /data/wmt14
 """
@@ -32,18 +32,20 @@ def _own_files(text: Sequence[str], option: str, parser: Parser) -> Tuple[Path, 
 
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="gets the text, and archives/ with their SHA256SUMS")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="output folder: the text, and archives/ with their SHA256SUMS"
+    )
     parser.add_argument(
         "--mirror",
         metavar="URL_OR_FOLDER",
-        help="has the archives under the same names",
+        help="take the archives from here, under the same names",
     )
     parser.add_argument(
         "--news-commentary",
         type=int,
         choices=sorted(NEWS_COMMENTARY),
         default=9,
-        help="version: 9, that of WMT14 (default), or 12, as newer scripts use",
+        help="version: 9, as in WMT14 (default), or 12, as in newer scripts",
     )
     for subset in ("valid", "test"):
         parser.add_argument(

@@ -1,8 +1,9 @@
-"""Prepares parallel text for fairseq: checked, normalised, tokenised, split by joint BPE, cleaned and binarised.
+"""Prepares parallel text for fairseq: checks, normalises, tokenises, splits by joint BPE, cleans and binarises it.
 
-A step that was done before with the same settings and input is skipped, and a killed one goes on. Tokenising, applying
-BPE and binarising lose no more than the shard (200,000 lines) that each process was at. Copying and cleaning (seconds)
-and learning BPE (one long computation) begin anew. The numbers of each step are printed, and kept in OUT/prepare.json.
+It skips steps that were done with the same settings and input, and continues a step that was killed. In tokenising,
+applying BPE and binarising, each process loses at most its current shard (200,000 lines). Copying and cleaning
+(seconds) and learning BPE (one long computation) begin anew. It prints the numbers of each step and writes
+OUT/prepare.json.
 
 Example:
   scripts/prepare.sh --train data/demo/train --valid data/demo/valid --test data/demo/test --merges 500 --out /tmp/demo
@@ -38,10 +39,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     template, argv = split_at_dashes(argv)
     parser = Parser(__doc__)
     prefix: Dict[str, Any] = dict(metavar="PREFIX", required=True)
-    parser.add_argument("--train", help="PREFIX.en and PREFIX.de, also with .gz", **prefix)
+    parser.add_argument("--train", help="the training set: PREFIX.en and PREFIX.de, also with .gz", **prefix)
     parser.add_argument("--valid", help="the validation set", **prefix)
     parser.add_argument(
-        "--test", action="append", help="again for further test sets: fairseq's test, test1, test2, ...", **prefix
+        "--test", action="append", help="a test set; repeat it for more: fairseq's test, test1, test2, ...", **prefix
     )
     parser.add_argument("--source", default="en", metavar="LANG", help="source language (default: en)")
     parser.add_argument("--target", default="de", metavar="LANG", help="target language (default: de)")
@@ -55,13 +56,22 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         help="split subwords that are rarer than N on their side of the training set (default: 0, none)",
     )
-    parser.add_argument("--keep-hyphens", action="store_true", help="tokenise without splitting words at hyphens")
+    parser.add_argument("--keep-hyphens", action="store_true", help="do not split words at hyphens")
     parser.add_argument(
-        "--max-length", type=whole_number(1), default=250, help="BPE tokens, training set only (default: 250)"
+        "--max-length",
+        type=whole_number(1),
+        default=250,
+        help="drop training pairs with more BPE tokens than this on a side (default: 250)",
     )
-    parser.add_argument("--ratio", default="1.5", help="longer side / shorter side, training set only (default: 1.5)")
-    parser.add_argument("--workers", type=whole_number(1), help="processes (default: number of cores)")
-    parser.add_argument("--out", type=Path, required=True, help="gets raw/ tok/ bpe/ bin/, bpecodes and prepare.json")
+    parser.add_argument(
+        "--ratio",
+        default="1.5",
+        help="drop training pairs whose longer side has more than RATIO times the tokens of the other (default: 1.5)",
+    )
+    parser.add_argument("--workers", type=whole_number(1), help="number of processes (default: number of cores)")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="output folder: raw/ tok/ bpe/ bin/, bpecodes and prepare.json"
+    )
     args = parser.parse_args(argv)
     try:
         if not 1 <= float(args.ratio) < float("inf"):

@@ -1,13 +1,13 @@
-"""Translates a test set with a run's averaged checkpoint and prints, side by side, what papers call BLEU.
+"""Translates a test set with a run's averaged checkpoint and prints, side by side, the scores that papers call BLEU.
 
 ::
 
     scripts/score.sh --run RUN --data FOLDER [options] [-- fairseq-generate flags]
     scripts/score.sh --run /tmp/run --data /tmp/demo --subset test1
 
-Writes to RUN/scores: SUBSET.json (scores and statistics of each sentence: all that is used later), SUBSET.hyp.LANG (the
-translations), SUBSET.gen.txt and SUBSET.log (what fairseq-generate printed). A set that was scored before with the same
-settings is not translated again. What the scores mean is said under the table.
+It writes RUN/scores/SUBSET.json (scores and statistics of each sentence: later steps read only this file),
+SUBSET.hyp.LANG (the translations), and SUBSET.gen.txt and SUBSET.log (the output of fairseq-generate). It does not
+translate a set again that was scored with the same settings. A legend under the table explains the scores.
 """
 
 import argparse
@@ -68,11 +68,9 @@ def _parser() -> Parser:
     parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
-    parser.add_argument(
-        "--beam", metavar="N", type=whole_number(1), default=4, help="hypotheses in the search (default: 4)"
-    )
+    parser.add_argument("--beam", metavar="N", type=whole_number(1), default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", metavar="X", type=_number, default="0.6", help="length penalty (default: 0.6)")
-    tokens = "padded source tokens translated at once; no figure depends on it (default: 8000)"
+    tokens = "padded source tokens to translate at once; it does not affect the scores (default: 8000)"
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     parser.add_argument("--name", help="name of the run in the table (default: the path of RUN)")
     return parser

@@ -1,12 +1,12 @@
-"""Trains one architecture on prepared data, with the flags that stand in scripts/train.sh and those of a recipe.
+"""Trains one architecture on prepared data, with the flags in scripts/train.sh and those of a recipe.
 
-When fairseq-train crashes, it is started again as long as there is a new checkpoint. Killed, the same command goes on
+When fairseq-train crashes, it is started again if there is a new checkpoint. After a kill, the same command continues
 from the last checkpoint, also with another number of devices. With other settings it starts anew and moves the old
 run to RUN.old-TIME. Flags behind `--` go to fairseq-train and win over the recipe's.
 
-Environment, for several machines: call the same command on each, with RUN and DATA on a shared disk, and set NODES
-(how many), NODE_RANK (0 on the first, which writes RUN, then 1, 2, ...), MASTER_ADDR (address of the first) and
-MASTER_PORT (a free port there, default 29500). RUNS_AT_A_TIME, for the record: how many runs share this machine
+For several machines, call the same command on each, with RUN and DATA on a shared disk, and set these variables:
+NODES (how many), NODE_RANK (0 on the first, which writes RUN, then 1, 2, ...), MASTER_ADDR (address of the first) and
+MASTER_PORT (a free port there, default 29500). RUNS_AT_A_TIME is for the record: how many runs share this machine
 (default: 1).
 
 Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --out /tmp/run
