@@ -128,7 +128,7 @@ class _Gradients:
         self.share = torch.empty_like(matrix) if needed[1] and features.dtype != precise else None
 
     def add(self, start: int, x: Tensor, gradient: Tensor) -> None:
-        """Adds a chunk: its features ``x`` ``(n, C)`` from row ``start`` on, and the gradient of its logits ``(n, V)``."""
+        """Adds a chunk: its features ``x`` ``(n, C)``, from row ``start`` on, and its logits' gradient ``(n, V)``."""
         if self.features is not None:
             torch.mm(gradient, self.matrix, out=self.features[start : start + len(x)])
         if self.weight is not None and self.share is None:

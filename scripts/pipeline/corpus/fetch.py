@@ -20,7 +20,7 @@ from .wmt14 import LANGS, NAMES, NEWS_COMMENTARY, Own, archives, extract, source
 
 
 def _own_files(text: Sequence[str], option: str, parser: Parser) -> Tuple[Path, Path]:
-    """The user's own two files of a test set, given as two words or as one text with a space between."""
+    """The user's own two files of a test set, given as two words or as one text with a space."""
     words = text[0].split() if len(text) == 1 else text
     if len(words) != len(LANGS):
         parser.error(f"{option} needs two files, \"EN DE\", not '{' '.join(text)}'")
@@ -69,7 +69,7 @@ def fetch(out: Path, mirror: Optional[str], news_commentary: int, own: Own) -> N
     """Downloads what is missing, checks all of it, and makes the text if it is not there yet.
 
     Raises:
-        ArchiveError: an archive cannot be had or used.
+        ArchiveError: an archive cannot be downloaded or used.
     """
     folder = out / "archives"
     for archive in archives(news_commentary, own):

@@ -28,14 +28,14 @@ from .shards import map_lines
 from .wmt14 import check_test_set, read_file
 
 LINES = 200000
-"""Of a shard, at most."""
+"""The largest size of a shard."""
 
 COPIES = 7
-"""Times the raw text that the prepared data take: checked, tokens, subwords, cleaned, shards of one, and indices."""
+"""Size of the prepared data relative to the raw text: checked, tokens, subwords, cleaned, shards, and indices."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options of ``scripts/prepare.sh``, and the two commands that stand in the script."""
+    """The options of ``scripts/prepare.sh``, and the two commands in that script."""
     template, argv = split_at_dashes(argv)
     parser = Parser(__doc__)
     prefix: Dict[str, Any] = dict(metavar="PREFIX", required=True)
@@ -101,10 +101,10 @@ class Preparation:
         """Subset, as fairseq calls it, to the path of its raw text without the language."""
 
     def run(self) -> None:
-        """Does what was not done before.
+        """Does the steps that are not done yet.
 
         Raises:
-            Failure: the text cannot be used, there is no room for it, or a tool fails.
+            Failure: the text cannot be used, there is too little disk space, or a tool fails.
         """
         files = [text.find(prefix, lang) for prefix in self.prefixes.values() for lang in self.langs]
         self._check(files)
@@ -125,7 +125,7 @@ class Preparation:
         say(f"prepared: {args.out}")
 
     def _check(self, files: Sequence[Path]) -> None:
-        """Raises Failure for a test set that compares with nobody's, and for too little room."""
+        """Raises Failure for the filtered newstest2014, and for too little disk space."""
         for file in files:
             if "newstest2014" in file.name:
                 check_test_set(str(file), sum(1 for _ in read_file(file)))
@@ -139,7 +139,7 @@ class Preparation:
             )
 
     def _steps(self, hashes: Sequence[str]) -> None:
-        """The steps, each with what it depends on. Trained runs know their data by these lines: they do not change."""
+        """Runs the steps, each with its settings. Trained runs know their data by these lines: never change them."""
         args, steps = self.args, Steps(self.out)
         files = [f"{subset}.{lang}" for subset in self.prefixes for lang in self.langs]
         pair = "-".join(self.langs)
@@ -173,7 +173,7 @@ class Preparation:
             shutil.rmtree(temporary, ignore_errors=True)
 
     def _over_all(self, source: str, target: str, template: Sequence[str], depends: Sequence[str] = ()) -> None:
-        """Every file of one folder through a command into the other."""
+        """Passes every file of one folder through a command into the other folder."""
         (self.out / target).mkdir(exist_ok=True)
         split_hyphens = "" if self.args.keep_hyphens else "-a"
         for subset in self.prefixes:

@@ -31,7 +31,7 @@ from .statistics import columns
 USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
 
 VERSION = 2
-"""Of what a score file holds and how it is computed; with another one a set is scored anew."""
+"""Version of a score file's content; a set whose file has another version is scored again."""
 
 HAVE_OPTIONS = {"--beam": "--beam", "--lenpen": "--lenpen", "--max-tokens": "--max-tokens", "--gen-subset": "--subset"}
 """Flags of fairseq-generate, to the options of score.sh that set them."""
@@ -47,7 +47,7 @@ NOT_TO_BE_SCORED = (
     *("--skip-invalid-size-inputs-valid-test", "--num-shards", "--shard-id"),
     *("--distributed-world-size", "--distributed-rank"),
 )
-"""Flags with which the output has not one translation of each sentence, or not where it is read."""
+"""Flags that give another number of translations than one per sentence, or write them elsewhere."""
 
 
 def main(argv: List[str]) -> None:
@@ -100,7 +100,7 @@ def _checkpoint(run: Path) -> Path:
 
 
 def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Sequence[str]) -> Dict[str, Any]:
-    """The content of the score file, which is made unless it is there."""
+    """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
     check_data(run, data)
     source, target = _languages(data, subset)
@@ -139,7 +139,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
 
 
 def _languages(data: Path, subset: str) -> Tuple[str, str]:
-    """Source and target language of a prepared test set, by the names of its files: ``test.en-de.en.idx``."""
+    """Source and target language of a prepared test set, from the names of its files: ``test.en-de.en.idx``."""
     names = [path.name.split(".") for path in sorted((data / "bin").glob("*.*-*.*.idx"))]
     languages = [(pair, lang) for name, pair, lang, _ in names if name == subset]
     for pair, source in languages:
@@ -157,7 +157,7 @@ def score_text(generated: Path, source: Path, reference: Path, lang: str, hypoth
         generated: fairseq-generate's output.
         source: raw source text.
         reference: raw reference, in the language ``lang``.
-        hypotheses: file to write, a translation a line.
+        hypotheses: file to write, one translation per line.
 
     Raises:
         Failure: the output is not complete, or does not belong to these files.

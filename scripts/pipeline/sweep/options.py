@@ -1,4 +1,4 @@
-"""The options of a sweep, of ``scripts/reproduce.sh`` or as Snakemake's ``--config``."""
+"""The options of a sweep, from ``scripts/reproduce.sh`` or from Snakemake's ``--config``."""
 
 import argparse
 import shlex
@@ -82,7 +82,7 @@ def parse_config(config: Mapping[str, Any]) -> argparse.Namespace:
     """The same options from Snakemake's ``--config``, whose entries have their names, ``variants`` and ``flags``.
 
     Raises:
-        Failure: an unknown entry, one of the wrong form, or no recipe.
+        Failure: an entry is unknown or has the wrong form, or there is no recipe.
     """
     known = vars(parse(["any"]))
     for name, value in config.items():

@@ -56,7 +56,7 @@ def _last(folder: Path, last: int, by: str, upper: Any) -> List[Path]:
 
 
 def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
-    """Makes a run a model folder with the average of ``paths``, unless it is that already.
+    """Makes a run a model folder with the average of ``paths``, unless it is one already.
 
     Raises:
         Failure: a checkpoint cannot be used.
@@ -79,7 +79,7 @@ def _average(run: Path, data: Path, paths: Sequence[Path]) -> Dict[str, Any]:
         save_checkpoint(average_checkpoints(paths), run / "checkpoint.pt")
     except CheckpointError as error:
         raise Failure(str(error)) from None
-    # the vocabularies are there where a threshold needs them
+    # the vocabularies exist if there is a threshold
     for file in (data / "bpecodes", data / "prepare.json", *data.glob("bin/dict.*.txt"), *data.glob("vocabulary.*")):
         with file.open("rb") as content, replacing(run / file.name) as copy:
             shutil.copyfileobj(content, copy)
