@@ -1,8 +1,8 @@
 """Position encodings for machine translation: a fairseq plugin for ``--user-dir``.
 
 Importing the package registers its model and architectures with fairseq, and adds the few classes in fairseq's
-checkpoints to the list of PyTorch's safe loading. It changes three things in fairseq: loading refuses a checkpoint whose
-options are programs, training joins the processes that torchrun started, and a continued training sees the same
+checkpoints to the list of PyTorch's safe loading. It changes three things in fairseq: loading refuses a checkpoint
+whose options are programs, training joins the processes that torchrun started, and a continued training sees the same
 batches. The import reads neither the command line nor the environment.
 """
 

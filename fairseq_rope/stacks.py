@@ -148,8 +148,8 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
     ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
         """As in fairseq's decoder, with the positions computed once and handed to every layer.
 
-        ``has_padding`` tells whether a new token can be padding. If it is None, the decoder looks at the tokens and waits
-        for the device, as fairseq's does.
+        ``has_padding`` tells whether a new token can be padding. If it is None, the decoder looks at the tokens and
+        waits for the device, as fairseq's does.
 
         Returns attention weights when ``alignment_layer`` or ``alignment_heads`` is given, or when generation was
         prepared with ``--print-alignment``; otherwise they are None and never computed.

@@ -24,7 +24,7 @@ class CheckpointError(ValueError):
 
 
 def load_checkpoint(path: Path) -> Dict[str, Any]:
-    """Loads a fairseq checkpoint on the CPU, safely: it refuses a file that would run code, now or when fairseq uses it.
+    """Loads a fairseq checkpoint on the CPU, safely: it refuses a file that would run code, now or in fairseq.
 
     Raises:
         CheckpointError: the file is missing, damaged, refused, or not a fairseq checkpoint.

@@ -238,7 +238,7 @@ class Beams:
 
 
 def _true_places(values: Tensor, count: int) -> Tensor:
-    """The places at which ``values`` ``(N,)`` are True, ``(count,)``; knowing their number saves a wait for the device."""
+    """The places where ``values`` ``(N,)`` are True, ``(count,)``; knowing their number saves a wait for the device."""
     return values.long().argsort(descending=True, stable=True)[:count]
 
 
