@@ -24,10 +24,10 @@ def plain(value: Any) -> str:
 class Wanted(NamedTuple):
     """The user's wishes."""
 
-    recipe: Optional[str] = None  # only this one
-    archs: Sequence[str] = ()  # to have a row, run or not
-    seeds: Sequence[int] = ()  # to expect of each system
-    about: Optional[str] = None  # the recipe that these two are about; all if it is None
+    recipe: Optional[str] = None  # report only this one
+    archs: Sequence[str] = ()  # have a row even if not run
+    seeds: Sequence[int] = ()  # expected of each system
+    about: Optional[str] = None  # the recipe of ``archs`` and ``seeds``; None: all
     baseline: Optional[str] = None
 
 
