@@ -86,7 +86,7 @@ class NoOptions:
 
 
 class PositionEncoding(nn.Module):
-    """Base of all encodings, and the encoding ``none``: it adds nothing anywhere.
+    """Adds nothing anywhere: the encoding ``none``, and the base of all others.
 
     A subclass overrides only the hooks that its paper needs. Between :meth:`prepare` and the other hooks it must keep
     nothing except in the returned tensors, because activation checkpointing runs the layers a second time. It must not
