@@ -1,16 +1,16 @@
 """Position encodings for machine translation: a fairseq plugin for ``--user-dir``.
 
-Importing the package registers its model and architectures with fairseq and adds the few classes that fairseq's
-checkpoints need to the list of PyTorch's safe loading. It changes three things in fairseq: a checkpoint whose options
-are programs is refused, training joins the processes that torchrun started, and an interruption leaves the batches as
-they were. The import reads neither the command line nor the environment.
+Importing the package registers its model and architectures with fairseq, and adds the few classes in fairseq's
+checkpoints to the list of PyTorch's safe loading. It changes three things in fairseq: loading refuses a checkpoint
+whose options are programs, training joins the processes that torchrun started, and a continued training sees the same
+batches. The import reads neither the command line nor the environment.
 """
 
 import logging
 
 __version__ = "0.2.0"
 
-# fairseq reports on every import that tensorboardX, which it only needs for speech, is missing
+# on every import fairseq reports that tensorboardX is missing, which it only needs for speech
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from . import architectures  # noqa: E402, F401

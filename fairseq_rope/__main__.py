@@ -1,4 +1,4 @@
-"""The command ``fairseq-rope``, which ``python -m fairseq_rope`` is as well.
+"""The command ``fairseq-rope``, also ``python -m fairseq_rope``.
 
 ::
 
@@ -9,8 +9,8 @@
     fairseq-rope export RUN OUT --quantization int8              a folder for CTranslate2
     fairseq-rope plot bias RUN --side decoder --out FILE.png     what positions contribute
 
-It exits with status 2 if it is called wrongly and with 1 if it fails, says why in one line, and leaves no file half
-written.
+It exits with status 2 if it is called wrongly and with status 1 if it fails. It gives the reason in one line, and
+leaves no half-written file.
 """
 
 import argparse
@@ -74,27 +74,33 @@ def png_file(text: str) -> Path:
 
 
 def _add_info(commands: Any) -> None:
-    parser = commands.add_parser("info", help="the folder for --user-dir, encodings, architectures (the default)")
+    parser = commands.add_parser(
+        "info", help="print the folder for --user-dir, the encodings and the architectures (the default)"
+    )
     parser.add_argument(
         "--vocabulary",
         type=whole_number(info.SMALLEST_VOCABULARY),
         default=info.VOCABULARY,
         metavar="N",
-        help=f"types to count parameters for (default: {info.VOCABULARY})",
+        help=f"count parameters for a vocabulary of N types (default: {info.VOCABULARY})",
     )
     parser.set_defaults(run=lambda args: info.overview(args.vocabulary))
-    parser = commands.add_parser("options", help="the flags of each encoding, for fairseq-train")
+    parser = commands.add_parser("options", help="print the flags of each encoding, for fairseq-train")
     parser.set_defaults(run=lambda args: info.options())
 
 
 def _add_average(commands: Any) -> None:
-    parser = commands.add_parser("average", help="the mean of several checkpoints of one run")
+    parser = commands.add_parser("average", help="average several checkpoints of one run")
     inputs = parser.add_mutually_exclusive_group(required=True)
-    inputs.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="the checkpoints of a run")
-    inputs.add_argument("--inputs", nargs="+", type=Path, metavar="FILE", help="these instead of a folder's last ones")
-    parser.add_argument("--last", type=whole_number(1), metavar="N", help=f"how many (default: {LAST})")
+    inputs.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder with the checkpoints of a run")
+    inputs.add_argument(
+        "--inputs", nargs="+", type=Path, metavar="FILE", help="average these files instead of a folder's last ones"
+    )
+    parser.add_argument("--last", type=whole_number(1), metavar="N", help=f"average the last N (default: {LAST})")
     parser.add_argument("--by", choices=sorted(KINDS), help="kind of checkpoint (default: updates)")
-    parser.add_argument("--upper", type=whole_number(0), metavar="N", help="none of more updates or epochs than this")
+    parser.add_argument(
+        "--upper", type=whole_number(0), metavar="N", help="ignore checkpoints of more than N updates or epochs"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
     parser.set_defaults(run=_average, usage_error=parser.error)
 
@@ -108,7 +114,7 @@ def _average(args: argparse.Namespace) -> str:
 
 
 def _add_convert(commands: Any) -> None:
-    parser = commands.add_parser("convert", help="the same model in another form")
+    parser = commands.add_parser("convert", help="convert a model to another form")
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the checkpoint to convert")
     parser.add_argument(
         "--to", choices=FORMS, required=True, help="; ".join(f"{form}: {what}" for form, what in FORMS.items())
@@ -118,10 +124,10 @@ def _add_convert(commands: Any) -> None:
 
 
 def _add_export(commands: Any) -> None:
-    parser = commands.add_parser("export", help="a folder that CTranslate2 translates with")
+    parser = commands.add_parser("export", help="make a folder that CTranslate2 translates with")
     parser.add_argument("folder", type=Path, metavar="RUN", help="model folder, or a checkpoint with dictionaries")
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder to make")
-    parser.add_argument("--quantization", choices=QUANTIZATIONS, help="(default: float32)")
+    parser.add_argument("--quantization", choices=QUANTIZATIONS, help="number format (default: float32)")
     parser.set_defaults(run=_export)
 
 
@@ -131,7 +137,7 @@ def _export(args: argparse.Namespace) -> str:
 
 
 def _add_plot(commands: Any) -> None:
-    plot = commands.add_parser("plot", help="a picture of what positions contribute")
+    plot = commands.add_parser("plot", help="draw what positions contribute")
     kinds = plot.add_subparsers(dest="kind", required=True, metavar="decay|tupe|bias")
     count = whole_number(1)
     decay = kinds.add_parser("decay", help="RoPE's long-term decay (RoFormer, Fig. 2)")
@@ -151,16 +157,26 @@ def _add_plot(commands: Any) -> None:
         metavar="X",
         help="bases of the frequencies, one line each (default: 10000)",
     )
-    decay.add_argument("--max-distance", type=count, default=250, metavar="N", help="in tokens (default: 250)")
+    decay.add_argument(
+        "--max-distance", type=count, default=250, metavar="N", help="largest distance in tokens (default: 250)"
+    )
     tupe = kinds.add_parser("tupe", help="correlations of positions that TUPE learned (TUPE, Fig. 5)")
     bias = kinds.add_parser("bias", help="any encoding's effective position bias, measured on random words")
     for kind, length in ((tupe, 64), (bias, 32)):
         kind.add_argument("folder", type=Path, metavar="RUN", help="model folder of a run")
-        kind.add_argument("--side", choices=SIDES, default="encoder", help="(default: encoder)")
-        kind.add_argument("--length", type=count, default=length, metavar="N", help=f"positions (default: {length})")
-    bias.add_argument("--sentences", type=count, default=256, metavar="N", help="to average over (default: 256)")
-    bias.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="of the sentences (default: 1)")
-    bias.add_argument("--by-distance", action="store_true", help="the mean by distance j - i instead of heat maps")
+        kind.add_argument("--side", choices=SIDES, default="encoder", help="side of the model (default: encoder)")
+        kind.add_argument(
+            "--length", type=count, default=length, metavar="N", help=f"number of positions (default: {length})"
+        )
+    bias.add_argument(
+        "--sentences", type=count, default=256, metavar="N", help="average over N sentences (default: 256)"
+    )
+    bias.add_argument(
+        "--seed", type=whole_number(0), default=1, metavar="N", help="seed of the random sentences (default: 1)"
+    )
+    bias.add_argument(
+        "--by-distance", action="store_true", help="draw the mean over each distance j - i instead of heat maps"
+    )
     for kind in (decay, tupe, bias):
         kind.add_argument("--out", type=png_file, required=True, metavar="FILE.png", help="the picture to write")
         kind.set_defaults(run=_plot)
@@ -181,7 +197,7 @@ def _plot(args: argparse.Namespace) -> str:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog=PROGRAM, description="Position encodings for machine translation, a plugin of fairseq.")
+    parser = Parser(prog=PROGRAM, description="Position encodings for machine translation, a plugin for fairseq.")
     parser.set_defaults(run=lambda args: info.overview())
     commands = parser.add_subparsers(metavar="COMMAND")
     for add in (_add_info, _add_average, _add_convert, _add_export, _add_plot):

@@ -38,10 +38,10 @@ REFERENCE = "fairseq_transformer"
 
 
 def match_architectures(names: Sequence[str]) -> List[str]:
-    """The architectures of these names, each once; a pattern such as ``*_base`` stands for those of this package.
+    """The architectures with these names, each once; a pattern such as ``*_base`` stands for those of this package.
 
     Raises:
-        ValueError: a name or a pattern of none.
+        ValueError: a name or a pattern that matches no architecture.
     """
     chosen: List[str] = []
     for name in names:
@@ -55,8 +55,8 @@ def match_architectures(names: Sequence[str]) -> List[str]:
 def _let_half_precision_run(args: Any) -> None:
     """Undoes two assumptions of ``fairseq-train``, whose parsed arguments pass through here.
 
-    fairseq takes ``--bf16`` for a TPU and fails where there is none, GPU or CPU; and with ``--fp16`` it keeps the fp32
-    parameters in one tensor for each CUDA device, which a CPU lacks.
+    With ``--bf16``, fairseq expects a TPU, and fails on a GPU or a CPU. With ``--fp16``, it keeps the fp32 parameters
+    in one tensor for each CUDA device, which a CPU lacks.
     """
     if getattr(args, "bf16", False) and getattr(args, "tpu", False) and importlib.util.find_spec("torch_xla") is None:
         args.tpu = False

@@ -1,4 +1,4 @@
-"""fairseq's transformer layers with positional self-attention: only the hooks."""
+"""fairseq's transformer layers with positional self-attention."""
 
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -20,9 +20,9 @@ FAST_PATH_COPIES = tuple(
 class PositionalEncoderLayer(TransformerEncoderLayerBase):
     """An encoder layer whose self-attention knows positions.
 
-    fairseq 0.12.2's layer would bypass its ``self_attn`` after loading a checkpoint and ``eval()`` (a fused kernel that
-    reads copies of the parameters): the path is switched off and the copies are dropped, here and from state dicts, so
-    that parameter names are the same whatever the version.
+    After a checkpoint is loaded and ``eval()`` is called, the layer of fairseq 0.12.2 would bypass its ``self_attn``:
+    it has a fused kernel that reads copies of the parameters. This class switches that path off and drops the copies,
+    also from state dicts, so parameter names are the same in all versions.
     """
 
     def __init__(self, cfg: Any, position: PositionEncoding) -> None:
@@ -52,7 +52,7 @@ class PositionalEncoderLayer(TransformerEncoderLayerBase):
 
 
 class PositionalDecoderLayer(TransformerDecoderLayerBase):
-    """A decoder layer whose self-attention knows positions; the attention to the encoder has none."""
+    """A decoder layer whose self-attention knows positions; its attention to the encoder does not."""
 
     def __init__(self, cfg: Any, position: PositionEncoding, no_encoder_attn: bool = False) -> None:
         self._shared_position = Unregistered(position)

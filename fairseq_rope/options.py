@@ -1,4 +1,4 @@
-"""From flags to encodings: the command line's options, their checks, and the encoding that they ask for."""
+"""From flags to encodings: the options of the command line, their checks, and the encoding that they describe."""
 
 import dataclasses
 from argparse import ArgumentParser
@@ -79,14 +79,14 @@ def build_position(cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding
 
 
 def position_options(cfg: Any, name: str) -> Any:
-    """The options of the encoding ``name`` as given in a configuration, defaults for what it does not have."""
+    """The options of the encoding ``name`` in a configuration, with defaults for those that it lacks."""
     encoding = POSITIONS[name]
     fields = dataclasses.fields(encoding.Options)
     return encoding.Options(**{f.name: getattr(cfg, f"{encoding.prefix}_{f.name}", f.default) for f in fields})
 
 
 def reject_unsupported(args: Any) -> None:
-    """Raises ValueError for options that the model would otherwise ignore: fairseq's, and unused encodings' own."""
+    """Raises ValueError for options that the model would ignore: some of fairseq's, and those of unused encodings."""
     by_name = "--encoder-position and --decoder-position"
     unsupported = {
         "encoder_learned_pos": f"choose `learned` with {by_name}",
@@ -103,7 +103,7 @@ def reject_unsupported(args: Any) -> None:
 
 
 def _reject_unused(args: Any) -> None:
-    """Raises ValueError for an option of an encoding that no side uses, or not the side that the option is for."""
+    """Raises ValueError for options of an encoding that no side uses, or that the side of the option does not use."""
     used = set()
     for side in SIDES:
         fields = _options(*POSITIONS.keys() & {getattr(args, f"{side}_position", None)})

@@ -1,4 +1,4 @@
-"""The output projection of a transformer as one matrix, where the logits are nothing more than a product with it."""
+"""The output projection of a transformer as one matrix, if the logits are just the product with it."""
 
 from typing import Optional
 
@@ -13,7 +13,7 @@ def output_weight(model: nn.Module) -> Optional[Tensor]:
 
     Returns:
         ``(V, C)``; or None if the model has no such projection: no decoder, another kind of output layer, a bias, an
-        adaptive softmax. None, too, while FSDP holds the weight in pieces.
+        adaptive softmax. Also None while FSDP holds the weight in pieces.
     """
     decoder = getattr(model, "decoder", None)
     projection = getattr(decoder, "output_projection", None)

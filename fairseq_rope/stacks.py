@@ -29,7 +29,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     def forward_embedding(
         self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None, positions: Optional[Tensor] = None
     ) -> Tuple[Tensor, Tensor]:
-        """Embeds ``src_tokens`` ``(B, T)``: first layer's input and scaled embedding, ``(B, T, C)``."""
+        """Embeds ``src_tokens`` ``(B, T)``; returns the first layer's input and the scaled embedding, ``(B, T, C)``."""
         if positions is None:
             positions = self._steps(src_tokens).positions
         if token_embedding is None:
@@ -103,11 +103,11 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         self.need_attn = bool(need_attn)
 
     def reorder_beams(self, incremental_state: IncrementalState, order: Tensor) -> None:
-        """Lets the cached steps follow the beams; the attention to the encoder, which beams share, stays as it is.
+        """Lets the cached steps follow the beams. The cached keys of the encoder stay, because the beams share them.
 
         Args:
             incremental_state: changed in place.
-            order: ``(rows,)``, int64: row ``i`` goes on from what row ``order[i]`` was.
+            order: ``(rows,)``, int64: row ``i`` continues the former row ``order[i]``.
         """
         for layer in self.layers:
             layer.self_attn.reorder_incremental_state(incremental_state, order)
@@ -115,11 +115,11 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
     def keep_sentences(self, incremental_state: IncrementalState, kept: Tensor) -> None:
         """Drops finished sentences from the cached keys and values of the encoder, which have one row for each.
 
-        The cached steps are left to :meth:`reorder_beams`.
+        :meth:`reorder_beams` does the same for the cached steps.
 
         Args:
             incremental_state: changed in place.
-            kept: ``(sentences,)``, int64: the numbers of those that are left, among those that there were.
+            kept: ``(sentences,)``, int64: the former numbers of the sentences to keep.
         """
         for layer in self.layers:
             layer.encoder_attn.reorder_incremental_state(incremental_state, kept)
@@ -148,11 +148,11 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
     ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
         """As in fairseq's decoder, with the positions computed once and handed to every layer.
 
-        ``has_padding`` tells whether a new token can be padding; if it is None, the tokens are asked, as in fairseq's
-        decoder, which waits for the device.
+        ``has_padding`` tells whether a new token can be padding. If it is None, the decoder looks at the tokens and
+        waits for the device, as fairseq's does.
 
-        The attention weights are returned when ``alignment_layer`` or ``alignment_heads`` is given, or when generation
-        was prepared with ``--print-alignment``; else they are None and never computed.
+        Returns attention weights when ``alignment_layer`` or ``alignment_heads`` is given, or when generation was
+        prepared with ``--print-alignment``; otherwise they are None and never computed.
         """
         if alignment_layer is None and (self.need_attn or alignment_heads is not None):
             alignment_layer = self.num_layers - 1
@@ -168,7 +168,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
 
         causal = incremental_state is None and not full_context_alignment
         padding_mask = prev_output_tokens.eq(self.padding_idx)
-        # behind a causal mask, padding on the right is seen by padding only: the mask matters for the left
+        # under a causal mask, only padding sees padding on the right: the mask matters for the left
         if has_padding is None:
             has_padding = bool((padding_mask[:, 0] if causal else padding_mask).any())
         attention: Optional[Tensor] = None

@@ -16,7 +16,7 @@ from .training.dropout import replace_dropout
 class RoFormerModel(TransformerModel):
     """fairseq's transformer, with the position encoding of each side chosen by name.
 
-    The class serves all architectures of the plugin; it carries the name of the one that the project is about.
+    The class serves all architectures of the plugin; it has the name of the best known one.
     ``RoFormerModel.from_pretrained(folder, "checkpoint.pt", data, tokenizer="moses", bpe="subword_nmt")`` loads any.
     """
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Averages the last checkpoints of a run (`fairseq-rope average` does the same for any folder) and makes it a complete
-# model folder: RUN/checkpoint.pt, with the BPE codes, the dictionaries and prepare.json, which says how text is split.
-# The options are in scripts/average.sh --help.
+# Averages the last checkpoints of a run (`fairseq-rope average` does the same for any folder) and makes the run a complete
+# model folder: RUN/checkpoint.pt, with the BPE codes, the dictionaries and prepare.json, which says how to split text.
+# scripts/average.sh --help lists the options.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Downloads the parts of WMT14 English-German from their public addresses, or from a mirror, and makes text of them.
-# The options are in scripts/download.sh --help.
+# Downloads the parts of WMT14 English-German from their public addresses or from a mirror, and extracts their text.
+# scripts/download.sh --help lists the options.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -7,7 +7,7 @@ VENV=${VENV:-$ROOT/.venv}
 [[ $VENV == /* ]] || VENV=$PWD/$VENV
 export ROOT SCRIPT VENV
 export PYTHONPATH=$ROOT:$ROOT/scripts${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
-export PYTHONSAFEPATH=1 # a module in the current folder is nobody's
+export PYTHONSAFEPATH=1 # Python must not import modules from the current folder
 
 say() { printf '[%s] %s\n' "${SCRIPT%.sh}" "$*" >&2; }
 die() { printf '%s: error: %s\n' "$SCRIPT" "$*" >&2; exit 1; }

@@ -5,7 +5,7 @@
 # Environment: VENV    folder of the environment (default: .venv in the project)
 #              PYTHON  interpreter to make it from, 3.9 or later (default: python3)
 #              EXTRAS  further extras of setup.py, as in EXTRAS=docs,sweep (default: none)
-# The first time it compiles fairseq (about 3 minutes); done before with the same versions, it is skipped.
+# The first time it compiles fairseq (about 3 minutes). If the same versions are installed already, it does nothing.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -21,9 +21,9 @@ version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || die "Python $version is too old: 3.9 or later is needed"
 
 install() {
-  # an environment without pip is what a failed attempt leaves behind
+  # a failed attempt leaves an environment without pip behind
   "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || "$PYTHON" -m venv "$VENV" || return
-  # the metadata of omegaconf 2.0.x, which the official fairseq wants, is refused by later versions of pip
+  # later versions of pip refuse the metadata of omegaconf 2.0.x, which the official fairseq needs
   case $version in 3.9 | 3.10) "$VENV/bin/python" -m pip install 'pip<24.1' || return ;; esac
   "$VENV/bin/python" -m pip install -e "${ROOT}[scripts,test,plot,export${EXTRAS:+,$EXTRAS}]"
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Prepares parallel text for fairseq: checked copies, punctuation normalised, control characters removed, Moses
-# tokenisation (hyphens split, as fairseq's own recipes do), joint BPE, cleaning of the training set, and binarised data
-# with a joined dictionary. The options are in scripts/prepare.sh --help.
+# Prepares parallel text for fairseq: it checks and copies the text, normalises punctuation, removes control characters,
+# tokenises (Moses, hyphens split, as in fairseq's own recipes), learns and applies joint BPE, cleans the training set, and
+# binarises with a joined dictionary. scripts/prepare.sh --help lists the options.
 #
-# The two commands below run on all processors, in shards. BPE is learned as `subword-nmt learn-joint-bpe-and-vocab`
-# learns it, and binarised as `fairseq-preprocess --joined-dictionary` does it: the files are the same, byte by byte.
+# The two commands below run on all processors, in shards. The BPE codes are those of `subword-nmt
+# learn-joint-bpe-and-vocab`, and the binarised files are those of `fairseq-preprocess --joined-dictionary`, byte by byte.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Translates a test set with a run's averaged checkpoint and prints, side by side, what papers call BLEU.
-# The command below translates; {placeholders} are options of scripts/score.sh --help, and what stands behind -- there
-# goes to fairseq-generate. fairseq drops the last sentences of a set that does not divide by the batch size multiple,
+# Translates a test set with a run's averaged checkpoint and prints, side by side, the scores that papers call BLEU.
+# The command below translates. {placeholders} are options of scripts/score.sh --help; words behind -- there go to
+# fairseq-generate. If the size of a set is not a multiple of the batch size multiple, fairseq drops its last sentences:
 # hence the multiple of 1.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh

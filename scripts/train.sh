@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Trains one architecture on prepared data: the command below, with {placeholders} for the options of
-# scripts/train.sh --help. What the RoFormer paper states is the default: Adam (0.9, 0.98), a learning rate from 1e-7 to
-# 5e-4 that then falls with the inverse square root, label smoothing 0.1.
+# Trains one architecture on prepared data with the command below; {placeholders} are options of scripts/train.sh --help.
+# The defaults are those that the RoFormer paper states: Adam (0.9, 0.98), a learning rate from 1e-7 to 5e-4 that then
+# falls with the inverse square root, label smoothing 0.1.
 #
-# Behind these words come the flags of the recipe (scripts/recipes/NAME.toml), then those behind `--` on the command line;
-# the last one wins. What stands from --arch on tells this run from others. Where an update is to have a number of target
-# tokens, --max-tokens and --update-freq are chosen for the data and the devices.
+# The flags of the recipe (scripts/recipes/NAME.toml) follow these words, then those behind `--` on the command line; the
+# last one wins. The words from --arch on tell this run from others. If an update is to have a number of target tokens,
+# Python chooses --max-tokens and --update-freq for the data and the devices.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
-# on a CPU fresh memory costs more than arithmetic: what a step frees stays with the process, for the next one
+# on a CPU fresh memory costs more than arithmetic: the process keeps the memory that a step frees, for the next one
 export MALLOC_MMAP_MAX_=${MALLOC_MMAP_MAX_:-0} MALLOC_TRIM_THRESHOLD_=${MALLOC_TRIM_THRESHOLD_:-68719476736}
 
 exec python -m pipeline.training.train \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A SLURM of one node on this machine, for the tests marked slurm. It needs root and the packages slurm-wlm and munge.
+# Starts a SLURM of one node on this machine, for the tests marked slurm. It needs root, slurm-wlm and munge.
 #
 # Usage: tests/slurm.sh start|stop FOLDER
-# FOLDER gets the state and the logs. The configuration is /etc/slurm/slurm.conf as long as it runs; one that is there
-# before is not touched.
+# FOLDER gets the state and the logs. While SLURM runs, its configuration is /etc/slurm/slurm.conf; the script does not
+# overwrite a file that is there already.
 #
 # Example:
 #   tests/slurm.sh start /tmp/slurm

@@ -8,25 +8,25 @@ from torch import Tensor
 ROOM = 32  # steps
 
 IncrementalState = Dict[str, Dict[str, Optional[Tensor]]]
-"""What fairseq's modules keep from one step of decoding to the next, each under a name of its own."""
+"""The tensors that fairseq's modules keep from one step of decoding to the next, under a name for each module."""
 
 
 class KeyValueCache:
-    """The keys and values of all steps so far; a new step is written behind them, not copied together with them.
+    """The keys and values of all steps so far; a new step is written behind them, without a copy of the others.
 
-    There are two buffers: when beams change places, the rows go from the one to the other in their new order, together
-    with the next step. Both are kept, because fresh memory costs more than the copy. What :meth:`append` returns is
-    valid until it is called again.
+    There are two buffers. When beams change places, :meth:`append` copies the rows from one buffer to the other in
+    their new order, together with the next step. Both are kept, because fresh memory costs more than the copy. The
+    result of :meth:`append` is valid until the next call.
     """
 
     def __init__(self) -> None:
         self.buffer: Optional[Tensor] = None  # (2, B, H, room, D): keys, values
         self.spare: Optional[Tensor] = None
-        self.order: Optional[Tensor] = None  # in which the rows are to be taken next
+        self.order: Optional[Tensor] = None  # the order in which to take the rows next
         self.length = 0
 
     def reorder(self, order: Tensor) -> None:
-        """Row ``i`` continues what row ``order[i]`` has been; ``order`` may be longer or shorter than the batch."""
+        """Row ``i`` continues the former row ``order[i]``; ``order`` may be longer or shorter than the batch."""
         self.order = order if self.order is None else self.order[order]
 
     def append(self, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Attention to the encoder: fairseq's own, which in decoding serves several beams with one set of keys."""
+"""Attention to the encoder: fairseq's own, but in decoding several beams share one set of keys."""
 
 from typing import Optional, Tuple
 
@@ -10,7 +10,7 @@ from .kernels import product
 
 
 class EncoderAttention(MultiheadAttention):
-    """fairseq's attention to the encoder, which in decoding can serve several beams with one set of keys and values.
+    """fairseq's attention to the encoder; in decoding, several beams can share one set of keys and values.
 
     The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``.
     """

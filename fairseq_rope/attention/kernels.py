@@ -8,16 +8,16 @@ from torch import Tensor
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b``; on a CPU in fp32 whatever the precision, in which many small products are up to 20 times as fast."""
+    """``a @ b``; on a CPU always in fp32, which makes many small products up to 20 times as fast."""
     if a.device.type != "cpu" or a.dtype not in (torch.bfloat16, torch.float16):
         return torch.matmul(a, b)
     return torch.matmul(a.float(), b.float()).type_as(a)
 
 
 def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Optional[Tensor], **kwargs: Any) -> Tensor:
-    """PyTorch's ``scaled_dot_product_attention``; on a CPU with gradients, in fp32 whatever the precision.
+    """PyTorch's ``scaled_dot_product_attention``; on a CPU with gradients, always in fp32.
 
-    There its backward pass in half precision takes twice as long, conversions included, up to some 200 tokens.
+    On a CPU its backward pass takes twice as long in half precision, up to some 200 tokens, conversions included.
     """
     if q.device.type != "cpu" or q.dtype == torch.float or not torch.is_grad_enabled():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, **kwargs)

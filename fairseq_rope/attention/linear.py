@@ -11,18 +11,18 @@ from .multihead import PositionalMultiheadAttention
 
 SMALLEST_DENOMINATOR = 1e-6
 CHUNK = 64
-"""Queries that are compared with each other directly in causal attention; earlier keys enter as a sum."""
+"""In causal attention, this many queries meet their keys directly; earlier keys enter as a sum."""
 
 
 class LinearAttention(PositionalMultiheadAttention):
     """Attention without a softmax: ``out_i = sum_j (R_i phi(q_i)) . (R_j phi(k_j)) v_j / sum_j phi(q_i) . phi(k_j)``.
 
-    The denominator is not rotated (RoFormer eq. 11), so that it cannot vanish; below 1e-6 it is taken as 1e-6. Weights
-    never exist: sums over the keys ``(B, H, M, D)`` and ``(B, H, M)`` do, which are all that a step of incremental
-    decoding needs to know of the past. Computed in fp32.
+    The denominator is not rotated (RoFormer eq. 11), so it cannot vanish; its least value is 1e-6. The class computes
+    in fp32. It never forms weights, only sums over the keys, ``(B, H, M, D)`` and ``(B, H, M)``. A step of incremental
+    decoding needs nothing else about the past.
 
     Raises:
-        ValueError: attention weights, or dropout on them, are asked for.
+        ValueError: the caller asks for attention weights, or for dropout on them.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -89,8 +89,8 @@ class LinearAttention(PositionalMultiheadAttention):
 def causal_product(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """``sum_{j <= i} (q_i . k_j) v_j``: q, k ``(B, H, T, M)``, v ``(B, H, T, D)`` -> ``(B, H, T, D)``.
 
-    In chunks: within one by masked products, of the chunks before it by their sum. ``O(T (CHUNK + M) D)`` operations,
-    ``O(T (CHUNK + M D / CHUNK))`` memory.
+    It works in chunks: masked products within a chunk, plus the sum over the earlier chunks. This takes
+    ``O(T (CHUNK + M) D)`` operations and ``O(T (CHUNK + M D / CHUNK))`` memory.
     """
     length, size = q.size(2), min(CHUNK, q.size(2))
     padding = -length % size

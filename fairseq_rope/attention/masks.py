@@ -1,4 +1,4 @@
-"""What is added to the logits of attention before the softmax: position bias, later keys and padding in one tensor."""
+"""The terms added to the logits before the softmax, as one tensor: position bias, later keys and padding."""
 
 from typing import Optional
 
@@ -23,10 +23,10 @@ def with_future(attn_mask: Optional[Tensor], q: Tensor) -> Tensor:
 def merge_masks(
     bias: Optional[Tensor], attn_mask: Optional[Tensor], key_padding_mask: Optional[Tensor], q: Tensor
 ) -> Optional[Tensor]:
-    """Merges what is added to the scaled logits.
+    """Merges the terms that are added to the scaled logits.
 
-    Padded keys get the smallest finite number, not -inf: the queries of left padding in a decoder see nothing but
-    padding, and a row of -inf would turn them, and through the next layer everything, into NaN.
+    Padded keys get the smallest finite number, not -inf. In a decoder with left padding, the padded queries see only
+    padding: a row of -inf would turn them into NaN, and the next layer everything else.
 
     Args:
         bias: the position encoding's, broadcastable to ``(B, H, T, S)``, or None.

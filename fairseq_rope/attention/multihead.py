@@ -17,17 +17,17 @@ class PositionalMultiheadAttention(MultiheadAttention):
     """fairseq's self-attention with the position term of an encoding.
 
     Parameters, their names and initialisation are those of :class:`fairseq.modules.MultiheadAttention`, so that
-    checkpoints convert. The kernel is PyTorch's
-    ``scaled_dot_product_attention``; the attention weights exist only when they are asked for.
+    checkpoints convert. The kernel is PyTorch's ``scaled_dot_product_attention``. The attention weights exist only when
+    the caller asks for them.
 
     Args:
         embed_dim: C.
         num_heads: H.
-        encoding: registered by the stack that shares it, not here; what it has for each layer is ``self.position``.
+        encoding: the stack that shares it registers it; its parameters for this layer are ``self.position``.
         kwargs: as in fairseq's class.
 
     Raises:
-        ValueError: an option of fairseq's class that changes the keys behind the position term's back.
+        ValueError: an option of fairseq's class cannot be combined with a position encoding.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, *, encoding: PositionEncoding, **kwargs: Any) -> None:
@@ -48,8 +48,8 @@ class PositionalMultiheadAttention(MultiheadAttention):
     def at(self, context: Dict[str, Tensor], causal: bool = False) -> Iterator[None]:
         """Within this block, :meth:`forward` works with ``context``, the result of the encoding's ``prepare``.
 
-        With ``causal`` a query sees no later key. The block spans one call of one layer: fairseq's layers have no
-        arguments for these.
+        With ``causal``, a query sees no later key. The block spans one call of one layer, because fairseq's layers have
+        no arguments for these two.
         """
         self._context, self._causal = context, causal
         try:
@@ -117,7 +117,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         need_weights: bool,
         context: Dict[str, Tensor],
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Attention between projection and output projection: what an encoding without softmax replaces.
+        """The attention between the projections; an encoding without softmax replaces this method.
 
         Args:
             q, k, v: ``(B, H, T, D)``, of the new steps.
@@ -131,7 +131,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         if incremental_state is not None:
             k, v, key_padding_mask = self._append_to_cache(incremental_state, k, v, key_padding_mask)
         bias = self.encoding.logit_bias(q, k, self.position, **context)
-        # in a step of decoding, with one query for each sentence, the explicit way is faster and has fairseq's bits
+        # in a step of decoding (one query per sentence) the explicit way is faster, and bit-identical to fairseq
         explicit = need_weights or self.encoding.needs_weights or incremental_state is not None
         unmasked = bias is None and attn_mask is None and key_padding_mask is None
         kernel_is_causal = causal and unmasked and not explicit
@@ -144,7 +144,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         return out, weights if need_weights else None
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], is_causal: bool) -> Tensor:
-        """Attention by PyTorch's kernel, which never holds the weights as a whole.
+        """Attention by PyTorch's kernel, which never holds all weights at once.
 
         Args:
             q: ``(B, H, T, D)``.
@@ -181,7 +181,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
             The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` before dropout, in fp32.
         """
         scale = self.encoding.logit_scale(self.head_dim)
-        # in fp32 already here: in fp16 the mask of a padded key and a negative logit add up to -inf
+        # in fp32 from here on: in fp16 the mask of a padded key and a negative logit add up to -inf
         logits = product(q * scale, k.transpose(-2, -1)).float()
         weights = (logits if mask is None else logits + mask).softmax(dim=-1)
         dropped = self.dropout_module(weights.type_as(q))
@@ -199,7 +199,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         v: Tensor,
         key_padding_mask: Optional[Tensor],
     ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
-        """Puts the new steps behind the cached ones and stores and returns all of them: k and v ``(B, H, S, D)``."""
+        """Puts the new steps behind the cached ones; returns all of them, k and v ``(B, H, S, D)``."""
         state: Dict[str, Any] = self._get_input_buffer(incremental_state)
         cache = state.get("keys_values") or KeyValueCache()
         k, v = cache.append(k, v)
@@ -217,7 +217,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
     def reorder_incremental_state(
         self, incremental_state: Optional[IncrementalState], new_order: Tensor
     ) -> Optional[IncrementalState]:
-        """Row ``i`` of the cached steps becomes what row ``new_order[i]`` was."""
+        """Row ``i`` of the cached steps becomes the former row ``new_order[i]``."""
         state: Dict[str, Any] = self._get_input_buffer(incremental_state)
         cache = state.pop("keys_values", None)
         incremental_state = super().reorder_incremental_state(incremental_state, new_order)

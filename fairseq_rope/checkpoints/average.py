@@ -19,20 +19,20 @@ KINDS = {
     "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
     "epochs": re.compile(r"checkpoint(\d+)\.pt"),
 }
-"""What fairseq-train numbers its checkpoints by, to their names; the number is the group."""
+"""The two ways in which fairseq-train numbers checkpoints, to a pattern of their names; its group is the number."""
 
 
 def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Optional[int] = None) -> List[Path]:
     """The last checkpoints of a run, oldest first.
 
     Args:
-        folder: what ``--save-dir`` was.
-        last: how many.
+        folder: the folder that ``--save-dir`` named.
+        last: how many to find.
         by: ``updates`` (``checkpoint_<epoch>_<updates>.pt``) or ``epochs`` (``checkpoint<epoch>.pt``).
         upper: ignore checkpoints of more updates or epochs than this.
 
     Raises:
-        CheckpointError: no such folder, or fewer than ``last``.
+        CheckpointError: there is no such folder, or it has fewer than ``last`` checkpoints.
     """
     if last < 1:
         raise CheckpointError(f"--last must be at least 1, not {last}")
@@ -52,11 +52,11 @@ def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Option
 def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
     """The mean of the parameters, in a checkpoint that loads like the last of ``paths``.
 
-    Sums are in fp32 whatever the stored precision, and the result has the stored precision. Integer entries and all
-    else but the optimizer's state, which would not fit, come from the last one. ``averaged_from`` names the files.
+    Sums are in fp32, and the result has the stored precision. The optimizer's state would not fit, and is left out.
+    Integer entries and everything else come from the last checkpoint. The entry ``averaged_from`` names the files.
 
     Raises:
-        CheckpointError: no paths, a file that cannot be used, names or shapes that differ, or a NaN or infinity.
+        CheckpointError: no paths are given, a file cannot be used, names or shapes differ, or a number is not finite.
     """
     if not paths:
         raise CheckpointError("no checkpoints to average")

@@ -17,15 +17,14 @@ FORMS = {
     "plugin": "fairseq's own transformer as this plugin's model",
     "fairseq": "the way back",
 }
-"""Name of a form, to what it is."""
+"""Name of a form, to its description."""
 
 
 def convert_file(path: Path, to: str, out: Path) -> str:
     """Writes the checkpoint ``path`` to ``out`` in the form ``to``, one of :data:`FORMS`; returns what it became.
 
     Raises:
-        CheckpointError: as of the two functions ``convert_checkpoint``, :func:`load_checkpoint` and
-            :func:`save_checkpoint`.
+        CheckpointError: the checkpoint cannot be loaded or written, or has no such form.
     """
     state = load_checkpoint(path)
     if to in LAYOUTS:

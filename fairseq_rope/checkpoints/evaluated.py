@@ -1,7 +1,7 @@
-"""Strings of a checkpoint's configuration that fairseq runs as Python: only literals are let through.
+"""Checks the strings in a checkpoint's configuration that fairseq runs as Python: only literals pass.
 
-``weights_only=True`` keeps a checkpoint's pickle from running code. fairseq then hands some options of the
-configuration to ``eval``, so that a string in a foreign checkpoint is a program.
+``weights_only=True`` keeps a checkpoint's pickle from running code. But fairseq passes some options of the
+configuration to ``eval``, so a string in a foreign checkpoint can be a program.
 """
 
 import argparse
@@ -27,10 +27,10 @@ EVALUATED = {
     **dict.fromkeys(["encoder_xformers_att_config", "decoder_xformers_att_config"], MAPPING),
     "wer_args": "a tuple of strings",
 }
-"""Every option that fairseq 0.12 evaluates, to what it should be."""
+"""Every option that fairseq 0.12 evaluates, to a description of its proper value."""
 
 RESOLVER = re.compile(r"\$\{[^{}]*:")
-"""A string that OmegaConf would compute, such as ``${oc.env:HOME}``; fairseq saves configurations resolved."""
+"""A string that OmegaConf would evaluate, such as ``${oc.env:HOME}``; fairseq saves resolved configurations."""
 
 _LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd, ast.Load)
 _REPEATED = (ast.BinOp, ast.Add, ast.Mult)  # as in "[(512, 3)] * 20"
@@ -43,7 +43,7 @@ def check_evaluated(*configurations: Any) -> None:
         configurations: dictionaries, namespaces or OmegaConf's containers, nested in any way, or None.
 
     Raises:
-        ValueError: one of them is a string that is no literal, or a string anywhere would be computed by OmegaConf.
+        ValueError: such an option is a string but not a literal, or OmegaConf would evaluate a string anywhere.
     """
     for name, value in _options(configurations):
         if isinstance(value, (str, bytes)) and name in EVALUATED and not _is_harmless(value):
@@ -59,7 +59,7 @@ def check_evaluated(*configurations: Any) -> None:
 
 
 def _options(value: Any) -> Iterator[Tuple[str, Any]]:
-    """All options with their names, of all levels; an object that holds itself is visited once."""
+    """All options with their names, on all levels; visits an object that contains itself only once."""
     left, visited = [("", value)], set()
     while left:
         name, value = left.pop()
@@ -76,11 +76,11 @@ def _options(value: Any) -> Iterator[Tuple[str, Any]]:
 
 
 def _is_harmless(value: Any) -> bool:
-    """Whether ``eval`` would only read ``value``: a literal, or sums and multiples of such."""
+    """Whether ``eval`` would only read ``value``: a literal, or sums and multiples of literals."""
     try:
         nodes = ast.walk(ast.parse(value, mode="eval"))
         return all(isinstance(node, _LITERAL + _REPEATED) for node in nodes)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what Python makes of a text that it cannot read
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Python cannot read the text
         return False
 
 
@@ -90,10 +90,10 @@ def _shortened(value: Any) -> str:
 
 
 def install() -> None:
-    """Lets every command of fairseq's check the configurations of the checkpoints that it loads.
+    """Lets all of fairseq's commands check the configurations of the checkpoints that they load.
 
-    It wraps ``fairseq.checkpoint_utils.load_checkpoint_to_cpu``, through which generation, validation, training and
-    ``from_pretrained`` read checkpoints. A second call changes nothing.
+    It wraps ``fairseq.checkpoint_utils.load_checkpoint_to_cpu``, which generation, validation, training and
+    ``from_pretrained`` use to read checkpoints. A second call changes nothing.
     """
     stock = checkpoint_utils.load_checkpoint_to_cpu
     if stock.__module__ == __name__ or hasattr(stock, "__wrapped__"):

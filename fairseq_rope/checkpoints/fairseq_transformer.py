@@ -5,7 +5,7 @@
     fairseq-rope convert CHECKPOINT --to plugin --out FILE
     fairseq-rope convert CHECKPOINT --to fairseq --out FILE
 
-Sinusoidal positions become ``sinusoidal``, learned ones ``learned``, none ``none``, each side as it is.
+For each side, sinusoidal positions become ``sinusoidal``, learned ones ``learned``, and no positions ``none``.
 """
 
 import argparse
@@ -26,24 +26,25 @@ from ..options import SIDES, reject_unsupported
 from .files import CheckpointError
 
 MEMORY = "plain_transformer"
-"""The entry of a converted checkpoint that says what the way back restores: the architecture, and unused tensors."""
+"""The entry of a converted checkpoint that serves the way back: the former architecture, and unused tensors."""
 
 COMMON = ("sinusoidal", "learned", "none")
-"""The encodings that fairseq's transformer has as well."""
+"""The encodings that fairseq's transformer also has."""
 
 
 def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
-    """The same model as this plugin's or as fairseq's own; ``state`` stays as it is.
+    """The same model as this plugin's or as fairseq's own; ``state`` does not change.
 
-    There and back gives the same tensors. The optimizer's state is kept where the parameters are the same in the same
-    order: not with learned positions, and not if fairseq's version has other parameters in its encoder layers.
+    Conversion there and back gives the same tensors. The optimizer's state is kept if both sides have the same
+    parameters in the same order: not with learned positions, and not if the encoder layers of fairseq's version have
+    further parameters.
 
     Args:
         state: a loaded checkpoint.
         to: ``plugin`` or ``fairseq``.
 
     Raises:
-        CheckpointError: the model is of another kind, is converted already, or has what the other side lacks.
+        CheckpointError: the model is of another kind, is converted already, or has an option that the other side lacks.
     """
     return {"plugin": _to_plugin, "fairseq": _to_fairseq}[to](state)
 
@@ -154,7 +155,7 @@ def _tensor(model: Dict[str, Tensor], name: str) -> Tensor:
 
 
 def _buffers(positions: Dict[str, str]) -> Dict[str, Tensor]:
-    """What the installed fairseq keeps in checkpoints for its sinusoids: one number in official versions."""
+    """The tensors that the installed fairseq stores for its sinusoids: one number in official versions."""
     kept = SinusoidalPositionalEmbedding(embedding_dim=4, padding_idx=0, init_size=1).state_dict()
     sides = [side for side in SIDES if positions[side] == "sinusoidal"]
     return {f"{side}.embed_positions.{name}": value for side in sides for name, value in kept.items()}
@@ -167,7 +168,7 @@ def _max_positions(cfg: Any, side: str) -> int:
 
 
 def _nearest_size(cfg: Any) -> str:
-    """The size whose dimensions are nearest by their ratios; those of the model are in its configuration anyway."""
+    """The size whose dimensions have the nearest ratios; the configuration has the real dimensions anyway."""
 
     def distance(size: str) -> float:
         dimensions = {name: value for name, value in SIZES[size].items() if name != "dropout"}

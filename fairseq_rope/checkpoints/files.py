@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq, read and written: safely, and never half."""
+"""Reads fairseq's checkpoints safely, and writes them whole or not at all."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ import torch
 
 from .evaluated import check_evaluated
 
-# what fairseq puts into checkpoints: its arguments and, with --eval-bleu, scores as NumPy numbers
+# fairseq puts these into checkpoints: its arguments and, with --eval-bleu, scores as NumPy numbers
 _IN_CHECKPOINTS: Any = [argparse.Namespace, np.ndarray, np.dtype]
 _IN_CHECKPOINTS += [value.__reduce__()[0] for value in (np.float64(), np.empty(0))]  # what makes them again
 _IN_CHECKPOINTS += [type(np.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")]
@@ -20,14 +20,14 @@ torch.serialization.add_safe_globals(_IN_CHECKPOINTS)
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be used; the message names the file, and the parameter if it is about one."""
+    """A checkpoint cannot be used; the message names the file, and the parameter if it is about one."""
 
 
 def load_checkpoint(path: Path) -> Dict[str, Any]:
-    """Loads a fairseq checkpoint on the CPU, safely: a file that would run code is refused, then or in fairseq's use.
+    """Loads a fairseq checkpoint on the CPU, safely: it refuses a file that would run code, now or in fairseq.
 
     Raises:
-        CheckpointError: missing, damaged, not allowed, or not a fairseq checkpoint.
+        CheckpointError: the file is missing, damaged, refused, or not a fairseq checkpoint.
     """
     if not path.is_file():
         raise CheckpointError(f"{path}: no such checkpoint")
@@ -65,8 +65,10 @@ def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file of the same name to write, in a folder of its own beside ``path``: it becomes ``path`` when the block
-    ends, and vanishes when that fails. Two processes do not meet, and PyTorch, which stores the name, stores this one.
+    """A file to write, with the same name, in a temporary folder beside ``path``.
+
+    The file becomes ``path`` when the block ends, and vanishes if the block fails. Two processes do not share a folder,
+    and PyTorch, which stores the name of a file in it, stores the final name.
     """
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path} is no regular file: name another one")

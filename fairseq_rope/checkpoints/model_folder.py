@@ -1,6 +1,6 @@
-"""A model folder: ``checkpoint.pt``, ``bpecodes``, the two dictionaries and ``prepare.json``, all of one run.
+"""Reads a model folder: ``checkpoint.pt``, ``bpecodes``, the two dictionaries and ``prepare.json`` of one run.
 
-``scripts/average.sh`` makes it.
+``scripts/average.sh`` makes such folders.
 """
 
 import json
@@ -20,10 +20,10 @@ def read_task(folder: Path, checkpoint: str = CHECKPOINT) -> Dict[str, Any]:
 
 
 def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str]:
-    """Source and target language of the model, whose dictionaries are there.
+    """Source and target language of the model; their dictionaries are in the folder.
 
     Raises:
-        CheckpointError: a file is missing or cannot be used, or the languages are not known.
+        CheckpointError: a file is missing or cannot be used, or the checkpoint names no languages.
     """
     task = read_task(folder, checkpoint)
     source, target = task.get("source_lang"), task.get("target_lang")
@@ -41,7 +41,7 @@ def check_files(folder: Path, *names: str) -> None:
 
 
 def read_preparation(folder: Path) -> Dict[str, str]:
-    """How the training text was split, by ``prepare.json``: ``hyphens`` and ``vocabulary_threshold``."""
+    """How the training text was split, as ``prepare.json`` says: ``hyphens`` and ``vocabulary_threshold``."""
     path = folder / "prepare.json"
     prepared = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     defaults = {"hyphens": "split", "vocabulary_threshold": "0"}
@@ -52,7 +52,7 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
     """The model of a checkpoint with its dictionaries beside it, in eval mode on the CPU.
 
     Raises:
-        CheckpointError: as of :func:`read_languages`.
+        CheckpointError: a file is missing or cannot be used, or the checkpoint names no languages.
     """
     read_languages(folder, checkpoint)
     overrides = {"data": str(folder)}

@@ -16,7 +16,7 @@ def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
     """The same model in ``layout``, without the optimizer's state.
 
     Raises:
-        CheckpointError: the model has no RoPE, or is in ``layout`` already.
+        CheckpointError: the model has no RoPE, or has this ``layout`` already.
     """
     cfg: Any = (state.get("cfg") or {}).get("model")
     sides = [side for side in SIDES if getattr(cfg, f"{side}_position", None) == "rope"]

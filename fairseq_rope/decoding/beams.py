@@ -1,4 +1,4 @@
-"""The beams of one batch of sentences: which candidates there are, which are hypotheses, and which go on."""
+"""The beams of one batch of sentences: finds candidates, collects those that end, and continues the others."""
 
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -16,28 +16,28 @@ class _Candidates(NamedTuple):
     """The ``2 x beam`` best continuations of each sentence, best first, all ``(B, 2 beam)``."""
 
     scores: Tensor  # sum of the log-probabilities
-    beams: Tensor  # which beam is continued
+    beams: Tensor  # the beam to continue
     tokens: Tensor
 
 
 class _Continuations(NamedTuple):
-    """What the beams of each sentence become, all ``(B, beam)``."""
+    """The next beams of each sentence, all ``(B, beam)``."""
 
-    rows: Tensor  # which row of the batch is continued
+    rows: Tensor  # the row of the batch to continue
     tokens: Tensor
     scores: Tensor
-    has_ended: Tensor  # True where only a candidate that ends was left for a beam
+    has_ended: Tensor  # True if only a candidate that ends was left for this beam
 
 
 class Beams:
-    """One search over a batch: B sentences that are not finished, each with its beams in adjacent rows.
+    """One search over a batch: B unfinished sentences, each with its beams in adjacent rows.
 
     A step waits for the device once.
 
     Args:
-        options: fairseq's generator, whose options and model it follows.
+        options: fairseq's generator, with the options and the model.
         net_input: the batch.
-        first_token: of every hypothesis.
+        first_token: the first token of every hypothesis.
     """
 
     def __init__(self, options: SequenceGenerator, net_input: Dict[str, Tensor], first_token: int) -> None:
@@ -60,11 +60,11 @@ class Beams:
         is_half = self.weight.dtype in (torch.float16, torch.bfloat16)
         self.precise_logits = self.weight.new_empty(rows, types, dtype=torch.float) if is_half else self.logits
 
-        # one row for each sentence until the first step has told the beams apart; then one for each beam
+        # one row for each sentence until the first step has made different beams; then one for each beam
         self.tokens = torch.full((sentences, self.max_len + 2), options.pad, device=self.device)
         self.tokens[:, 0] = first_token
         self.scores = torch.zeros(sentences, self.max_len + 1, device=self.device)  # summed up to each token
-        # (B, beam): a candidate that had ended fills this place, for want of one that goes on; it ends only once
+        # (B, beam): too few candidates go on, and one that had ended fills this place; it ends only once
         self.has_ended = torch.zeros(sentences, self.beam_size, dtype=torch.bool, device=self.device)
         self.hypothesis_counts = torch.zeros(sentences, dtype=torch.long, device=self.device)
         self.sentence_numbers = list(range(sentences))  # the number of each row's sentence in the batch
@@ -93,7 +93,7 @@ class Beams:
         return self.finished
 
     def _wait_for(self, is_hypothesis: Tensor, following: Optional[_Continuations]) -> Tuple[List[List[bool]], bool]:
-        """What decides how the search goes on, in the only transfer of a step from the device.
+        """The answers that decide how the search goes on, in the only transfer of a step from the device.
 
         Returns:
             ``is_hypothesis`` ``(B, beam)``, and whether every beam continues the row that it has.
@@ -111,7 +111,7 @@ class Beams:
         if step:
             log_probs = log_probs + self.scores[:, step - 1, None]
         width, sentences = log_probs.size(1), len(self.sentence_numbers)
-        continuations = len(log_probs) // sentences * self.weight.size(0) - 1  # fairseq takes no more: never pad
+        continuations = len(log_probs) // sentences * self.weight.size(0) - 1  # fairseq takes no more, so never pad
         count = min(2 * self.beam_size, log_probs.numel() // sentences, continuations)
         scores, place = log_probs.view(sentences, -1).topk(count)
         beams = torch.div(place, width, rounding_mode="trunc")
@@ -128,9 +128,9 @@ class Beams:
         return logits
 
     def _best_continuations(self, step: int, count: int) -> Tuple[Tensor, Tensor]:
-        """Log-probabilities and tokens of at least ``count`` (or of all there are) for each row: ``(rows, W)``.
+        """Log-probabilities and tokens of the best ``count`` or more candidates for each row: ``(rows, W)``.
 
-        Tokens that may not follow are left out, or among them with -inf. At the maximum length, only </s> may follow.
+        Tokens that may not follow are missing or have -inf. At the maximum length, only </s> may follow.
         """
         options, logits = self.options, self._logits(step)
         if step >= self.max_len:
@@ -160,14 +160,14 @@ class Beams:
     def _log_sum_exp(self, logits: Tensor, highest: Tensor, token: Tensor) -> Tensor:
         """``log sum exp(logits)`` over ``(rows, V)``, in fp32: ``(rows, 1)``. In fp32 it overwrites ``logits``.
 
-        It follows from the softmax of the ``highest`` logit, which belongs to ``token`` (both ``(rows, 1)``) and is at
-        least 1/V.
+        It is derived from the softmax of the ``highest`` logit, which belongs to ``token`` (both ``(rows, 1)``); that
+        probability is at least 1/V.
         """
         probs = torch.softmax(logits, dim=-1, dtype=torch.float, out=self.precise_logits[: len(logits)])
         return highest.float() - probs.gather(1, token).log_()
 
     def _rows(self, beams: Tensor) -> Tensor:
-        """Which row each of ``beams`` ``(B, ...)`` is; in the first step, the sentence's only one."""
+        """The row of each of ``beams`` ``(B, ...)``; in the first step, the only row of its sentence."""
         per_sentence = len(self.tokens) // len(self.sentence_numbers)
         first = torch.arange(len(self.sentence_numbers), device=self.device)[:, None] * per_sentence
         return first + beams
@@ -175,14 +175,14 @@ class Beams:
     def _collect_hypotheses(
         self, step: int, candidates: _Candidates, is_hypothesis: Tensor, ends: List[List[bool]]
     ) -> List[int]:
-        """Takes down the hypotheses that end among the best ``beam`` candidates, and tells which sentences are done.
+        """Collects the hypotheses that end among the best ``beam`` candidates, and finds the sentences that are done.
 
         Args:
-            is_hypothesis: ``(B, beam)``, True where a candidate is one.
-            ends: the same, known to the host.
+            is_hypothesis: ``(B, beam)``, True if a candidate is a hypothesis.
+            ends: the same as lists.
 
         Returns:
-            The sentences, among those left, that have all of their hypotheses.
+            The remaining sentences that now have all of their hypotheses.
         """
         sentences = [i for i, sentence in enumerate(ends) for is_end in sentence if is_end]  # of each hypothesis
         if not sentences:
@@ -211,8 +211,8 @@ class Beams:
     def _continuations(self, candidates: _Candidates, is_end: Tensor) -> _Continuations:
         """The best ``beam`` candidates of each sentence that go on."""
         best, others = is_end[:, : self.beam_size], is_end[:, self.beam_size :]
-        stops = torch.cat([best | self.has_ended, others], dim=1)  # (B, 2 beam): candidates that nothing follows
-        # those that go on first, each kind in its order
+        stops = torch.cat([best | self.has_ended, others], dim=1)  # (B, 2 beam): candidates that end
+        # those that go on come first, each kind in its order
         rank = stops * stops.size(1) + torch.arange(stops.size(1), device=self.device)
         rank, chosen = rank.topk(self.beam_size, dim=1, largest=False)
         rows, tokens, scores = self._rows(candidates.beams), candidates.tokens, candidates.scores
@@ -220,7 +220,7 @@ class Beams:
         return _Continuations(rows, tokens, scores, has_ended=rank.ge(stops.size(1)))
 
     def _continue_beams(self, step: int, following: _Continuations, done: List[int], rows_stay: bool) -> None:
-        """Lets each sentence that is not ``done`` go on."""
+        """Continues each sentence that is not ``done``."""
         if done:
             left = [i for i in range(len(self.sentence_numbers)) if i not in done]
             kept = _true_places(self.hypothesis_counts < self.beam_size, len(left))
@@ -238,10 +238,10 @@ class Beams:
 
 
 def _true_places(values: Tensor, count: int) -> Tensor:
-    """Where ``values`` ``(N,)`` are True, ``(count,)``; their known number spares the wait for the device."""
+    """The places where ``values`` ``(N,)`` are True, ``(count,)``; knowing their number saves a wait for the device."""
     return values.long().argsort(descending=True, stable=True)[:count]
 
 
 def _log_probabilities(logits: Tensor, log_sum: Tensor) -> Tensor:
-    """``logits - log_sum``; NaN becomes -inf, so that it is never chosen."""
+    """``logits - log_sum``; NaN becomes -inf, so it is never chosen."""
     return (logits - log_sum).nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)

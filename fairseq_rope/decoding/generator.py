@@ -14,12 +14,13 @@ from .beams import Beams, Hypothesis
 class FastSequenceGenerator(SequenceGenerator):
     """A :class:`fairseq.sequence_generator.SequenceGenerator` that does less for the same hypotheses.
 
-    What differs: the first step runs once per sentence and not once per beam, and so do the keys and values of the
-    attention to the encoder, whose output is never reordered; the logits go into one buffer, are read for the best
-    candidates of each beam and normalised in place; only the self-attention's cache follows the beams.
+    It differs in these points. The first step runs once per sentence, not once per beam. The keys and values of the
+    attention to the encoder also exist once per sentence, and the encoder's output is never reordered. The logits go
+    into one buffer, are read for the best candidates of each beam, and are normalised in place. Only the cache of the
+    self-attention follows the beams.
 
-    That is for one model of this plugin and plain beam search. Ensembles, other models, sampling and other strategies,
-    prefixes, constraints, n-gram blocking, language models and alignments go fairseq's own way.
+    This serves one model of this plugin and plain beam search. For ensembles, other models, sampling and other
+    strategies, prefixes, constraints, n-gram blocking, language models and alignments, it calls fairseq's own search.
     """
 
     def _generate(

@@ -13,16 +13,16 @@ from .generator import FastSequenceGenerator
 @dataclass
 class FastTranslationConfig(TranslationConfig):
     bf16_weights: bool = field(
-        default=False, metadata={"help": "translate with the model's parameters in bfloat16, half the bytes to read"}
+        default=False, metadata={"help": "translate with parameters in bfloat16: half as many bytes to read"}
     )
 
 
 @register_task("fast_translation", dataclass=FastTranslationConfig)
 class FastTranslationTask(TranslationTask):
-    """``translation`` with the same options, data and hypotheses, decoded faster.
+    """fairseq's task ``translation`` with the same options, data and hypotheses, but faster decoding.
 
     Raises:
-        ValueError: ``--bf16-weights`` for the translations of a training, whose parameters would be lost.
+        ValueError: ``--bf16-weights`` together with ``--eval-bleu``: it would change the model in training.
     """
 
     def build_generator(self, models: Any, args: Any, seq_gen_cls: Any = None, **kwargs: Any) -> SequenceGenerator:

@@ -1,7 +1,6 @@
 """Export to CTranslate2: a folder that ``ctranslate2.Translator(folder)`` translates with, without fairseq or PyTorch.
 
-:func:`export` is for a run, :func:`export_model` for a model in memory. The package ``ctranslate2`` is needed when one
-of them is called.
+:func:`export` exports a run, and :func:`export_model` a model in memory. Both need the package ``ctranslate2``.
 """
 
 import hashlib
@@ -14,14 +13,14 @@ from typing import Any, Optional
 from ..checkpoints import model_folder
 
 QUANTIZATIONS = (*("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"),)
-"""CTranslate2's names."""
+"""CTranslate2's names of number formats."""
 
 
 def engine() -> Any:
     """The package ``ctranslate2``.
 
     Raises:
-        ValueError: it is not installed.
+        ValueError: the package is not installed.
     """
     try:
         import ctranslate2
@@ -42,7 +41,7 @@ def export(run: Path, out: Path, quantization: Optional[str] = None) -> None:
 
     Raises:
         CheckpointError: a file of the run is missing or cannot be used.
-        ValueError: as of :func:`export_model`.
+        ValueError: :func:`export_model` refuses the model or the folder.
     """
     _check(out, quantization)
     folder, checkpoint = (run.parent, run.name) if run.is_file() else (run, model_folder.CHECKPOINT)
@@ -76,11 +75,12 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None) -> N
 
 
 def exported(run: Path, quantization: Optional[str] = None) -> Path:
-    """The exported folder of a model folder, ``ctranslate2/<quantization>-<hash>`` in it: made if there is none yet of
-    its checkpoint and dictionaries as they are now, in place of older ones.
+    """The exported model inside a model folder, ``ctranslate2/<quantization>-<hash>``.
+
+    It is made if there is none for the present checkpoint and dictionaries, and replaces older ones.
 
     Raises:
-        CheckpointError, ValueError: as of :func:`export`.
+        CheckpointError, ValueError: :func:`export` fails.
     """
     model_folder.check_files(run, model_folder.CHECKPOINT)
     digest = hashlib.sha256()

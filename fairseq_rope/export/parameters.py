@@ -1,4 +1,4 @@
-"""A model's parameters, each to be taken once, so that none can be forgotten."""
+"""A model's parameters; the export takes each one once, so it cannot forget any."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from torch import nn
 
 
 class Parameters:
-    """Copies of a model's parameters by name, in fp32 on the CPU, and a list of those that were not taken."""
+    """Copies of a model's parameters by name, in fp32 on the CPU, with a list of those that nobody has taken yet."""
 
     def __init__(self, model: nn.Module) -> None:
         self._left = {name: value for name, value in model.state_dict().items() if not name.endswith(".version")}
 
     def take(self, name: str) -> Any:
-        """A copy, as an array: the engine's quantisation works in place."""
+        """A copy, as an array, because the engine's quantisation works in place."""
         return self._left.pop(name).detach().to("cpu", torch.float32, copy=True).numpy()
 
     def embedding(self, spec: Any, name: str) -> None:
@@ -24,12 +24,12 @@ class Parameters:
         spec.gamma, spec.beta = self.take(f"{name}.weight"), self.take(f"{name}.bias")
 
     def linear(self, spec: Any, *names: str) -> None:
-        """One linear layer whose outputs are those of several, one behind the other."""
+        """One linear layer whose outputs are those of several layers, one behind the other."""
         spec.weight = np.concatenate([self.take(f"{name}.weight") for name in names])
         if f"{names[0]}.bias" in self._left:
             spec.bias = np.concatenate([self.take(f"{name}.bias") for name in names])
 
     def check_none_left(self) -> None:
-        """Raises ValueError if a parameter was not taken: the engine would compute something else without it."""
+        """Raises ValueError if a parameter was not taken: without it the engine would compute something else."""
         if self._left:
             raise ValueError(f"{next(iter(self._left))} cannot be exported: CTranslate2's engine has no place for it")

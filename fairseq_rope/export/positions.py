@@ -1,7 +1,7 @@
-"""Position encodings in the words of CTranslate2's engine (4.8), and why it lacks words for the others.
+"""How CTranslate2's engine (4.8) computes position encodings, and why it cannot compute the others.
 
-What an encoding of the registry becomes is an :class:`Expression`: options of the engine's specification of a stack,
-and the parameters or tables that go into it. The names and shapes of both are the engine's.
+An encoding of the registry becomes an :class:`Expression`: options of the engine's specification of a stack, and the
+parameters or tables that go into it. The names and shapes of both are the engine's.
 """
 
 from typing import Any, Callable, Dict, NamedTuple
@@ -22,7 +22,7 @@ REFUSED = {
     "deberta": "CTranslate2's engine has no term of the key and the distance",
     "linear": "CTranslate2's engine has the softmax attention only",
 }
-"""Name in the registry, to what the engine lacks; an encoding that is neither here nor below has just no term."""
+"""Name in the registry, to what the engine lacks; an encoding that is neither here nor below adds no term."""
 
 
 class Expression(NamedTuple):
@@ -32,7 +32,7 @@ class Expression(NamedTuple):
     """The encoding, to keyword arguments of the engine's specification of a stack."""
 
     fill: Callable[[Any, Any, Parameters], None]
-    """Puts what belongs to the encoding (2nd) into the specification of the stack (1st), from its parameters."""
+    """Fills the specification of a stack (1st argument) for an encoding (2nd) from its parameters (3rd)."""
 
 
 def name_of(position: PositionEncoding) -> str:
@@ -44,7 +44,7 @@ def expression(position: PositionEncoding) -> Expression:
     """How the engine computes ``position``.
 
     Raises:
-        ValueError: it cannot; the message says why.
+        ValueError: the engine cannot compute it; the message says why.
     """
     name = name_of(position)
     if name not in EXPRESSIBLE:
@@ -117,7 +117,7 @@ def _t5_options(position: Any) -> Dict[str, Any]:
 
 
 def _fill_t5(spec: Any, position: Any, parameters: Parameters) -> None:
-    """The engine hands the first layer's bias on to the others, as the layers here share it; a copy costs nothing."""
+    """Fills the first layer's table: the engine hands it on to the other layers, which share it here too."""
     table = parameters.take(f"{position.stack.side}.position.table")  # (buckets, H)
     for layer in spec.layer:
         layer.self_attention.relative_attention_bias = table

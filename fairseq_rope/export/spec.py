@@ -23,7 +23,7 @@ UNSUPPORTED = {
     "scale_fc": "a feed-forward network there has one layer norm",
     "scale_resids": "residual connections there have no factors",
 }
-"""Options that change what a model computes, to why CTranslate2's engine has no such thing."""
+"""Options that change what a model computes, to the reason why CTranslate2's engine cannot compute it."""
 
 
 def transformer(model: Any) -> TransformerSpec:
@@ -46,7 +46,7 @@ def transformer(model: Any) -> TransformerSpec:
     config.bos_token, config.eos_token, config.unk_token = dictionary.bos_word, dictionary.eos_word, dictionary.unk_word
     config.decoder_start_token = dictionary.eos_word  # fairseq's targets begin with </s>
     config.add_source_eos = True
-    # not read by the engine, but by those who call it: tokens, </s> counted
+    # the engine does not read these, but its callers do: tokens, </s> counted
     config.add_attribute("max_source_positions", model.encoder.max_source_positions)
     config.add_attribute("max_target_positions", model.decoder.max_target_positions)
     return spec
@@ -113,7 +113,7 @@ def _decoder(stack: Any, parameters: Parameters) -> Any:
 
 
 def _common(spec: Any, stack: Any, side: str, parameters: Parameters) -> None:
-    """What both sides have: positions, norms, self-attention, feed-forward networks."""
+    """Fills the parts that both sides have: positions, norms, self-attention, feed-forward networks."""
     spec.scale_embeddings = float(stack.embed_scale)
     expression(stack.position).fill(spec, stack.position, parameters)
     for norm in ("layer_norm", "layernorm_embedding"):

@@ -6,7 +6,7 @@
     fairseq-rope plot tupe RUN --out correlations.png
     fairseq-rope plot bias RUN --side decoder --out bias.png
 
-What exactly is drawn is said in :mod:`.terms`. RUN is a model folder, as ``scripts/average.sh`` makes it.
+:mod:`.terms` defines the numbers. RUN is a model folder, as ``scripts/average.sh`` makes it.
 """
 
 from importlib.util import find_spec
@@ -36,7 +36,7 @@ def require_matplotlib() -> None:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of so many inches, drawn by Agg; no state of pyplot."""
+    """An empty figure of this size in inches, drawn by Agg, without pyplot's state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def draw_decay(rotations: Sequence[Rotation], max_distance: int, heading: str = "") -> "Figure":
-    """One line for each rotation, of :func:`long_term_decay`."""
+    """Draws one line for each rotation: :func:`long_term_decay`."""
     figure = new_figure(6.4, 4)
     axes = figure.subplots()
     for rotation in rotations:
@@ -60,10 +60,10 @@ def draw_decay(rotations: Sequence[Rotation], max_distance: int, heading: str = 
 
 
 def draw_maps(rows: Mapping[str, Any], columns: int, heading: str, label: str) -> "Figure":
-    """Heat maps ``(H, T, T)`` of each name, its heads in a row, or in several of at most ``columns``.
+    """Draws the heat maps ``(H, T, T)`` of each name, its heads in rows of at most ``columns``.
 
-    There is one colour scale, white at 0, for all of them. It ends at the largest but one per cent of the absolute
-    values, so that single pairs do not pale the rest. What is None or nan, a key that a query does not see, is grey.
+    All maps share one colour scale, white at 0. It ends at the 99th percentile of the absolute values, so single pairs
+    do not pale the rest. None and nan, for keys that a query does not see, are grey.
     """
     maps = {name: np.array(values, dtype=float) for name, values in rows.items()}
     columns = min(columns, max(len(values) for values in maps.values()))
@@ -87,7 +87,7 @@ def draw_maps(rows: Mapping[str, Any], columns: int, heading: str, label: str) -
 
 
 def draw_distances(bias: Tensor, heading: str) -> "Figure":
-    """One panel for each layer and one line for each head of ``bias`` ``(layers, H, T, T)``, over ``j - i``."""
+    """Draws one panel for each layer and one line for each head of ``bias`` ``(layers, H, T, T)``, over ``j - i``."""
     from matplotlib import colormaps
 
     layers, heads, length = bias.shape[:3]
@@ -122,14 +122,14 @@ def save_picture(figure: "Figure", path: Path) -> None:
 
 
 def draw_tupe(folder: Path, side: str, length: int) -> "Figure":
-    """One heat map for each head, of :func:`tupe_correlations` of a run's model."""
+    """Draws one heat map for each head: :func:`tupe_correlations` of a run's model."""
     model = load_model(folder)
     heading = f"Learned correlations of positions\n{_where(model, side, folder)}"
     return draw_maps({side: tupe_correlations(model, side, length)}, COLUMNS, heading, ADDED)
 
 
 def draw_bias(folder: Path, side: str, length: int, sentences: int, seed: int, by_distance: bool) -> "Figure":
-    """One heat map for each layer and head, of :func:`position_bias` of a run's model; or lines over ``j - i``."""
+    """Draws one heat map for each layer and head, or lines over ``j - i``: :func:`position_bias` of a run's model."""
     model = load_model(folder)
     bias = position_bias(model, side, length, sentences, seed)
     heading = f"Effective position bias\n{_where(model, side, folder)}"

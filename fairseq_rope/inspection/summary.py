@@ -1,6 +1,6 @@
 """A model's positions in a few numbers: TUPE's correlations, or dimension and base of RoPE.
 
-Any model has a summary; it is empty where there is nothing to draw. What the numbers are is said in :mod:`.terms`.
+Every model has a summary; it is empty if there is nothing to draw. :mod:`.terms` defines the numbers.
 """
 
 from typing import Any, Dict, List, Optional
@@ -14,11 +14,11 @@ from .terms import encoding_name, tupe_correlations
 
 
 def summary(model: Any, length: int) -> Dict[str, Dict[str, Any]]:
-    """What there is to draw of each side; a side of another encoding, or of fairseq's own model, is left out.
+    """The numbers to draw for each side; it leaves out a side with another encoding or of fairseq's own model.
 
     Args:
-        model: as from :func:`.model_folder.load_model`.
-        length: positions of the correlations, at most; a table may have fewer.
+        model: the result of :func:`.model_folder.load_model`.
+        length: the largest number of positions; a table may have fewer.
 
     Raises:
         ValueError: a length below 1.

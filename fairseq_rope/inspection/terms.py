@@ -23,11 +23,11 @@ from ..positions.tupe import UntiedAbsoluteEncoding
 
 BATCH = 32  # sentences
 SMALLEST_WEIGHT = torch.finfo(torch.float).tiny
-"""The attention's weights are fp32: what is smaller than this counts as this, if some other sentence has more."""
+"""The attention's weights are fp32: smaller ones count as this, unless they are so small in all sentences."""
 
 
 class Rotation(NamedTuple):
-    """What RoPE's decay depends on: rotated channels of a head, base, and what positions are divided by."""
+    """What RoPE's decay depends on: the rotated channels of a head, the base, and the divisor of positions."""
 
     dim: int
     base: float
@@ -46,12 +46,12 @@ def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 2
 
     Args:
         dim: d, the rotated channels of a head.
-        base: of the frequencies ``theta_n = base^(-2n/d)``.
+        base: base of the frequencies ``theta_n = base^(-2n/d)``.
         max_distance: the last distance, in tokens; the first is 0.
-        stretch: what positions are divided by.
+        stretch: divisor of the positions.
 
     Raises:
-        ValueError: an odd dimension, a base that is not above 1, no distance, or a stretch below 1.
+        ValueError: the dimension is odd, the base is not above 1, there is no distance, or the stretch is below 1.
     """
     if not 1 <= max_distance <= LARGEST_DISTANCE:
         raise ValueError(f"--max-distance must be at least 1 and at most {LARGEST_DISTANCE}, not {max_distance}")
@@ -83,19 +83,19 @@ def encoding_name(model: Any, side: str) -> str:
 
 @torch.no_grad()
 def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Tensor:
-    """What TUPE adds to the logits for each pair of positions, learned (TUPE, Fig. 5): ``(H, T, T)``.
+    """The learned term that TUPE adds to the logits for each pair of positions (TUPE, Fig. 5): ``(H, T, T)``.
 
-    It is the bias that the encoding itself hands to the layers, ``(p_i U_Q)(p_j U_K)^T / sqrt(2D)`` and, in TUPE-R,
-    the bias of the bucket of ``j - i``. No position holds ``</s>``, so that nothing is reset. Positions that no
-    sentence in training had still have the values that they were initialised with.
+    It is the bias that the encoding hands to the layers, ``(p_i U_Q)(p_j U_K)^T / sqrt(2D)`` and, in TUPE-R, the bias
+    of the bucket of ``j - i``. No position holds ``</s>``, so nothing is reset. Positions that no sentence in training
+    had still have their initial values.
 
     Args:
-        model: as from :func:`load_model`.
+        model: the result of :func:`load_model`.
         side: ``encoder`` or ``decoder``; in the decoder a query sees no later key.
         length: T.
 
     Raises:
-        ValueError: the side has another encoding, or its table is shorter.
+        ValueError: the side has another encoding, or its table is shorter than ``length``.
     """
     encoding = getattr(model, side).position
     if not isinstance(encoding, UntiedAbsoluteEncoding):
@@ -114,25 +114,26 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
 
 @torch.no_grad()
 def position_bias(model: Any, side: str = "encoder", length: int = 32, sentences: int = 256, seed: int = 1) -> Tensor:
-    """What positions add to the logits of each layer and head in effect: ``(layers, H, T, T)``, fp64.
+    """The effect of positions on the logits of each layer and head: ``(layers, H, T, T)``, fp64.
 
-    Sentences of T words, drawn independently with the frequencies in the model's dictionaries, go through the model.
-    The logarithms of the self-attention's weights are averaged over the sentences, and each row's mean over the keys
-    that it sees is subtracted. Every word is as likely at every place, and what remains is what positions alone add
-    to the logits, up to a constant per row, but for the diagonal: there a word also meets itself, so that even
-    without positions it can stand out. Above the first layer the inputs carry what the layers below wrote into them
-    about positions (in a decoder the causal mask alone tells them some). ``</s>`` does not occur. A key that has no
-    weight in any sentence counts as not seen.
+    The function sends random sentences of T words through the model. It draws the words independently, with the
+    frequencies in the model's dictionaries. It averages the logarithms of the self-attention's weights over the
+    sentences, and subtracts from each row its mean over the keys that the query sees.
+
+    Every word is equally likely at every place. The result is therefore what positions alone add to the logits, up to a
+    constant per row. The diagonal is an exception: there a word meets itself, and can stand out even without positions.
+    Above the first layer, the inputs already carry information about positions from the layers below (in a decoder, the
+    causal mask alone gives some). ``</s>`` does not occur. A key without weight in any sentence counts as not seen.
 
     Args:
-        model: as from :func:`load_model`.
+        model: the result of :func:`load_model`.
         side: ``encoder``; or ``decoder``, whose attention to the encoder sees other such sentences.
         length: T.
-        sentences: how many; what words happen to add by chance falls with the square root.
-        seed: of the draw.
+        sentences: how many to draw; the noise of the words falls with the square root.
+        seed: seed of the draw.
 
     Raises:
-        ValueError: linear attention, numbers below 1, or sentences that are too long for the model.
+        ValueError: the side has linear attention, a number is below 1, or the sentences are too long for the model.
     """
     if length < 1 or sentences < 1:
         raise ValueError(f"--length and --sentences must be at least 1, not {length} and {sentences}")
@@ -176,7 +177,7 @@ def draw_sentences(dictionary: Dictionary, count: int, length: int, generator: t
 
 
 def _watch(attention: nn.Module, record: Callable[[Tensor], None]) -> Tuple[Any, Any]:
-    """Lets ``attention`` form its weights and hands them to ``record``; the layer does not use them."""
+    """Lets ``attention`` form its weights and hands them to ``record``, without an effect on the layer."""
 
     def ask(module: nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
         return args, {**kwargs, "need_head_weights": True}
@@ -190,8 +191,8 @@ def _watch(attention: nn.Module, record: Callable[[Tensor], None]) -> Tuple[Any,
 def by_distance(bias: Tensor) -> Tensor:
     """The mean of ``bias_ij - bias_ii`` over all pairs of one distance ``j - i``: ``(..., T, T)`` -> ``(..., 2T - 1)``.
 
-    From ``1 - T`` to ``T - 1``. Rows have no constant in common, so that each is counted from its own diagonal; of
-    :func:`position_bias` that holds a word's match with itself as well, which shifts all other distances alike.
+    The distances go from ``1 - T`` to ``T - 1``. Each row has a constant of its own, so each counts from its diagonal.
+    In :func:`position_bias`, a word also matches itself there, which shifts all other distances alike.
     """
     length = bias.size(-1)
     bias = bias - bias.diagonal(dim1=-2, dim2=-1)[..., None]

@@ -16,7 +16,7 @@ class AlibiOptions:
     split_directions: bool = field(
         default=False,
         metadata={
-            "help": "in the encoder, half of the heads see earlier keys only and the other half later ones only",
+            "help": "in the encoder, half of the heads see only earlier keys and the other half only later ones",
             "side": "encoder",
         },
     )
@@ -26,7 +26,7 @@ class LinearBiasEncoding(PositionEncoding):
     """Adds ``-m_h |i - j|`` to the scaled logits, with a fixed slope ``m_h`` for each head; nothing is learned.
 
     The paper (section 3) defines it for a decoder, where ``j <= i``. In the encoder the same slope serves both
-    directions, as the authors propose in their code's discussion; or, with ``split_directions``, each direction has
+    directions, as the authors propose in the discussion of their code. With ``split_directions``, each direction has
     half of the heads, with the slopes of a model of ``H/2`` heads. The bias is not scaled by ``1/sqrt(D)``.
     """
 
@@ -58,8 +58,8 @@ class LinearBiasEncoding(PositionEncoding):
 
 
 def slopes(heads: int, device: Optional[torch.device] = None) -> Tensor:
-    """``2^(-8h/H)``, h = 1..H, for a power of two; else those of the next lower one and, between them, every other
-    one of the next higher (the authors' interpolation): ``(H,)``, computed on the device, where nothing waits for it.
+    """``2^(-8h/H)``, h = 1..H, if H is a power of two; else the slopes of the next lower power and, between them, every
+    other slope of the next higher one (the authors' interpolation): ``(H,)``, computed on the device, without a sync.
     """
     power = 2 ** int(math.log2(heads))
     first = torch.arange(1, power + 1, dtype=torch.double, device=device) / power

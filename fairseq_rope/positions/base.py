@@ -2,9 +2,9 @@
 
 An encoding is one small file in this folder: it knows one paper and nothing about fairseq. One instance serves a
 whole stack (the encoder or the decoder): the stack registers it, calls :meth:`PositionEncoding.prepare` once per
-forward pass, and hands the result to every layer's self-attention. What a paper learns for each layer anew is made by
-:meth:`PositionEncoding.build_layer`, registered by that layer as ``self_attn.position``, and handed to the hooks as
-``layer``. Cross-attention has no position term.
+forward pass, and hands the result to every layer's self-attention. :meth:`PositionEncoding.build_layer` makes the
+parameters that each layer has for itself; the layer registers them as ``self_attn.position``, and the hooks receive
+them as ``layer``. Cross-attention has no position term.
 
 Shapes, in all of these files::
 
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Stack:
-    """What an encoding may know of the encoder or decoder that it serves."""
+    """What an encoding may know about the encoder or decoder that it serves."""
 
     embed_dim: int
     num_heads: int
@@ -48,10 +48,10 @@ class Stack:
 
 
 class Steps(NamedTuple):
-    """Where some tokens stand.
+    """The positions of some tokens.
 
-    If the encoding is shift invariant, all sentences share one row of consecutive positions, padding counted like
-    any token; else positions are counted over each sentence's real tokens.
+    If the encoding is shift invariant, all sentences share one row of consecutive positions, and padding counts like
+    any token. Otherwise positions count the real tokens of each sentence.
     """
 
     positions: Tensor
@@ -62,12 +62,12 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Tensor, padding_idx: int, special_idx: int, shift_invariant: bool) -> "Steps":
-        """Where ``tokens`` ``(B, T)`` stand.
+        """The positions of ``tokens`` ``(B, T)``.
 
         Args:
             tokens: int64, padded with ``padding_idx`` on either side.
             special_idx: the special symbol.
-            shift_invariant: only distances matter, so that the places in the tensor serve all sentences: ``(1, T)``.
+            shift_invariant: only distances matter, so one row of places in the tensor serves all sentences: ``(1, T)``.
         """
         if shift_invariant:
             positions = torch.arange(tokens.size(1), device=tokens.device)[None]
@@ -76,7 +76,7 @@ class Steps(NamedTuple):
         return cls(positions, tokens.eq(special_idx))
 
     def last(self) -> "Steps":
-        """The newest step alone: ``(B or 1, 1)``."""
+        """Only the newest step: ``(B or 1, 1)``."""
         return Steps(self.positions[:, -1:], self.special[:, -1:])
 
 
@@ -86,11 +86,11 @@ class NoOptions:
 
 
 class PositionEncoding(nn.Module):
-    """Base of all encodings, and the encoding ``none``: it adds nothing anywhere.
+    """Adds nothing anywhere: the encoding ``none``, and the base of all others.
 
-    A subclass overrides only the hooks that its paper needs. Nothing may be remembered between :meth:`prepare` and the
-    other hooks except in the returned tensors: activation checkpointing runs the layers a second time. Derived tables
-    must not enter the ``state_dict``, and are computed in fp32 or better and cast last.
+    A subclass overrides only the hooks that its paper needs. Between :meth:`prepare` and the other hooks it must keep
+    nothing except in the returned tensors, because activation checkpointing runs the layers a second time. It must not
+    put derived tables into the ``state_dict``. It computes them in fp32 or better, and casts them last.
 
     Args:
         stack: the stack that this instance serves.
@@ -105,16 +105,16 @@ class PositionEncoding(nn.Module):
     bool (False by default) becomes a flag without a value. ``"side"`` in the metadata is the only side that uses it."""
 
     prefix: ClassVar[str] = ""
-    """What the names of this encoding's flags begin with."""
+    """The beginning of the names of this encoding's flags."""
 
     family: ClassVar[str] = ""
     """First part of its architectures' names, not inherited; by default ``transformer_<name in the registry>``."""
 
     shift_invariant: ClassVar[bool] = True
-    """The logits depend on ``j - i`` only, so that padding on the left needs no correction of the positions."""
+    """The logits depend only on ``j - i``, so padding on the left needs no correction of the positions."""
 
     causal_only: ClassVar[bool] = False
-    """Defined for keys before the query only: refused in an encoder."""
+    """Defined only for keys before the query, and therefore refused in an encoder."""
 
     attention: ClassVar[str] = "softmax"
     """The kind of attention that the encoding needs: ``softmax``, or ``linear`` where features replace the softmax."""
@@ -131,7 +131,7 @@ class PositionEncoding(nn.Module):
 
     @property
     def needs_weights(self) -> bool:
-        """True if :meth:`value_bias` is used, so that the attention must form its weights."""
+        """True if the encoding uses :meth:`value_bias`, so the attention must form its weights."""
         return False
 
     def build_layer(self, attention: nn.Module) -> Optional[nn.Module]:
@@ -143,14 +143,14 @@ class PositionEncoding(nn.Module):
         return None
 
     def embed(self, positions: Tensor) -> Optional[Tensor]:
-        """What is added to the scaled token embeddings: ``(B or 1, T, C)``, or None."""
+        """The term added to the scaled token embeddings: ``(B or 1, T, C)``, or None."""
         return None
 
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
-        """Computes, once per forward pass, what the layers share; the hooks below receive it as keyword arguments.
+        """Computes the tensors that the layers share, once per forward pass; the hooks below receive them by keyword.
 
         Args:
-            query: the T new steps; in incremental decoding only the last one.
+            query: the T new steps; in incremental decoding, only the last one.
             key: all S steps so far.
 
         Raises:
@@ -167,7 +167,7 @@ class PositionEncoding(nn.Module):
         return head_dim**-0.5
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
-        """What is added to the scaled logits: broadcastable to ``(B, H, T, S)``, or None.
+        """The term added to the scaled logits: broadcastable to ``(B, H, T, S)``, or None.
 
         Args:
             q: ``(B, H, T, D)``, the new queries, for biases that depend on content.
@@ -177,7 +177,7 @@ class PositionEncoding(nn.Module):
         return None
 
     def value_bias(self, weights: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
-        """What is added to the attention's output ``(B, H, T, D)``, or None.
+        """The term added to the attention's output ``(B, H, T, D)``, or None.
 
         Args:
             weights: ``(B, H, T, S)``, after dropout.
@@ -187,7 +187,7 @@ class PositionEncoding(nn.Module):
 
     def check_table(self, rows: int, positions: Tensor) -> None:
         """Raises ValueError if a table of ``rows`` positions is too short for ``positions`` ``(B or 1, S)``."""
-        if positions.size(1) > rows and int(positions.max()) >= rows:  # the shape alone mostly decides, without a sync
+        if positions.size(1) > rows and int(positions.max()) >= rows:  # the shape mostly decides, without a sync
             limit = f"--max-{'target' if self.stack.causal else 'source'}-positions"
             raise ValueError(
                 f"a sentence of {int(positions.max()) + 1} tokens is longer than the {self.stack.side}'s table of "

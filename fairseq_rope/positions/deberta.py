@@ -16,10 +16,12 @@ INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
 @dataclass(frozen=True)
 class DebertaOptions:
-    span: int = field(default=512, metadata={"help": "distance in tokens beyond which all are alike (k in the paper)"})
+    span: int = field(
+        default=512, metadata={"help": "distances beyond this many tokens share one row (k in the paper)"}
+    )
     share_projections: bool = field(
         default=False,
-        metadata={"help": "project relative positions like content, instead of with matrices of their own"},
+        metadata={"help": "project relative positions with the matrices of the content instead of their own"},
     )
 
 
@@ -38,14 +40,13 @@ class DisentangledEncoding(PositionEncoding):
     """Adds content-to-position and position-to-content to the logits, all three scaled by ``1/sqrt(3D)`` (eq. 4).
 
     ``A_ij = q_i . k_j + q_i . (W_{k,r} P_d(i,j)) + k_j . (W_{q,r} P_d(j,i))``, ``d(i,j) = clamp(i - j + k, 0, 2k - 1)``
-    (eq. 3). The table P is shared by the layers of a stack, the projections are each layer's own or, with
-    ``share_projections``, those of the content. Only the rows of distances that occur are projected; in a step of
-    incremental decoding, where the authors' gather for position-to-content has no square to work on, each key meets its
-    own row.
+    (eq. 3). The layers of a stack share the table P. Each layer has its own projections or, with ``share_projections``,
+    uses those of the content. Only the rows of distances that occur are projected. In a step of incremental decoding
+    there is one query, and each key meets its own row; the authors' gather for position-to-content needs a square.
 
-    The authors' code, and Hugging Face's after it, looks up ``d(i,j)`` in both terms, unlike the paper that is followed
-    here: their trained tables do not carry over. There is no layer normalisation of P and no dropout on it (options of
-    the authors' code), and the enhanced mask decoder belongs to their pretraining.
+    The authors' code, and Hugging Face's after it, looks up ``d(i,j)`` in both terms. This class follows the paper, so
+    tables trained with their code do not carry over. It has no layer normalisation of P and no dropout on it (options
+    of the authors' code), and no enhanced mask decoder, which belongs to their pretraining.
     """
 
     Options = DebertaOptions

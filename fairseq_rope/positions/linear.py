@@ -15,7 +15,7 @@ from .rope import RotaryEncoding, RotaryOptions
 
 FEATURE_MAPS = ("elu", "favor")
 SMALLEST_FEATURE = 1e-6  # added to random features, the value of Performer's authors
-MOST_FEATURES = 65536  # more are taken for a mistake
+MOST_FEATURES = 65536  # more would be a mistake
 
 
 @dataclass(frozen=True)
@@ -23,23 +23,23 @@ class LinearOptions(RotaryOptions):
     feature_map: str = field(
         default="elu",
         metadata={
-            "help": "what makes q and k positive: elu(x) + 1 (elu), or Performer's random features (favor)",
+            "help": "function that makes q and k positive: elu(x) + 1 (elu), or Performer's random features (favor)",
             "choices": FEATURE_MAPS,
         },
     )
     features: int = field(
-        default=0, metadata={"help": "random features per head of favor (even; 0: head dimension times its logarithm)"}
+        default=0, metadata={"help": "random features per head for favor (even; 0: head dimension times its logarithm)"}
     )
 
 
 class RandomFeatures(nn.Module):
-    """FAVOR+ (Choromanski et al. 2021, section 2.3): ``exp(w . x - |x|^2 / 2)`` for rows ``w`` that are drawn once.
+    """FAVOR+ (Choromanski et al. 2021, section 2.3): ``exp(w . x - |x|^2 / 2)`` for random rows ``w``, drawn once.
 
     The rows ``(M, D)`` are orthogonal in blocks of D with the lengths of Gaussian vectors. They are not trained, but
-    saved with the model. Inputs are scaled by ``D^(-1/4)``, so that the products approach ``exp(q . k / sqrt(D))``.
-    Features of a query are brought to a maximum of 1, which cancels but for the small number that is then added.
+    saved with the model. Inputs are scaled by ``D^(-1/4)``, so the products approach ``exp(q . k / sqrt(D))``. The
+    features of a query are scaled to a maximum of 1, which cancels except for the small number that is then added.
 
-    The authors' code does three things otherwise: its maximum is that of ``w . x`` alone; it brings keys to a maximum
+    The authors' code differs in three points: its maximum is that of ``w . x`` alone; it also scales keys, by a maximum
     over the whole sentence, which in a decoder would look ahead; and it can draw the rows anew during training.
     """
 
@@ -58,7 +58,7 @@ class RandomFeatures(nn.Module):
 
 
 def _random_rotation(dim: int) -> Tensor:
-    """An orthogonal matrix drawn uniformly: QR fixes the signs of Q, and those of R's diagonal undo that."""
+    """An orthogonal matrix, drawn uniformly: the signs of R's diagonal undo the choice of signs that QR makes in Q."""
     q, r = torch.linalg.qr(torch.randn(dim, dim))
     return (q * r.diagonal().sign()).t()
 
@@ -98,7 +98,7 @@ class LinearRotaryEncoding(RotaryEncoding):
         return self.options.features or max(2, 2 * round(dim * math.log(dim) / 2))
 
     def build_layer(self, attention: nn.Module) -> nn.Module:
-        """The feature map; random features are drawn for each layer anew."""
+        """The feature map; each layer draws its own random features."""
         return (
             PositiveUnits() if self.options.feature_map == "elu" else RandomFeatures(self.width(), self.stack.head_dim)
         )

@@ -1,4 +1,4 @@
-"""What encodings of relative positions share: distances, all of them in one row, and T5's buckets."""
+"""Functions that encodings of relative positions share: distances, all of them in one row, and T5's buckets."""
 
 import math
 from typing import Tuple
@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from .base import Steps
 
 LARGEST_DISTANCE = 65536
-"""Tokens; options that ask for more are taken for mistakes."""
+"""Tokens; an option that asks for more is a mistake."""
 
 
 def check_distance(flag: str, distance: int) -> None:
-    """Raises ValueError if an option's distance in tokens is none."""
+    """Raises ValueError if the value of an option is not a distance in tokens."""
     if not 1 <= distance <= LARGEST_DISTANCE:
         raise ValueError(f"{flag} must be at least 1 and at most {LARGEST_DISTANCE}, not {distance}")
 
@@ -26,7 +26,7 @@ def distances(query: Steps, key: Steps) -> Tensor:
 def distance_rows(query: Steps, key: Steps) -> Tuple[Tensor, Tensor]:
     """All values of ``j - i`` in ascending order ``(R,)``, and each pair's place among them ``(1, 1, T, S)``.
 
-    For shift-invariant encodings, whose positions are one row of consecutive numbers: ``R = T + S - 1``.
+    It is for shift-invariant encodings, whose positions are one row of consecutive numbers: ``R = T + S - 1``.
     """
     distance = distances(query, key)  # (1, T, S)
     lowest = distance[0, -1, 0]
@@ -37,8 +37,8 @@ def distance_rows(query: Steps, key: Steps) -> Tuple[Tensor, Tensor]:
 def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor:
     """``q_i . (W r)`` for each query and row: ``(B, H, T, R)``.
 
-    In a step of decoding the sentences are the rows of one product per head; and by associativity few queries are
-    projected, ``(q W) r``, instead of many rows.
+    In a step of decoding, the sentences are the rows of one product per head. Few queries then meet many rows, so by
+    associativity it projects the queries, ``(q W) r``, instead of the rows.
 
     Args:
         q: ``(B, H, T, D)``
@@ -62,9 +62,9 @@ def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor
 def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance: int) -> Tensor:
     """The bucket of each distance ``j - i`` (Raffel et al. 2020, section 2.1), in ``[0, buckets)``.
 
-    Half of the buckets are for later keys if ``bidirectional``; else later keys share bucket 0 with the query itself.
-    Of those for one direction, half hold one distance each and the others grow logarithmically up to
-    ``max_distance`` tokens; the last one holds all beyond.
+    If ``bidirectional``, half of the buckets are for later keys; else later keys share bucket 0 with the query itself.
+    Half of the buckets of a direction hold one distance each. The others grow logarithmically up to ``max_distance``
+    tokens, and the last one holds all distances beyond.
     """
     offset = torch.zeros_like(distance)
     if bidirectional:

@@ -29,19 +29,19 @@ class RotaryOptions:
     scaling: str = field(
         default="none",
         metadata={
-            "help": "for inputs longer than in training: divide the positions (linear) or raise the base (ntk)",
+            "help": "for inputs longer than those in training: divide the positions (linear) or raise the base (ntk)",
             "choices": SCALINGS,
         },
     )
     scaling_factor: float = field(
-        default=1.0, metadata={"help": "by how much the range of positions is stretched (at least 1)"}
+        default=1.0, metadata={"help": "factor by which the range of positions is stretched (at least 1)"}
     )
 
 
 class RotaryEncoding(PositionEncoding):
     """Rotates each pair ``m`` of channels of q and k by ``position * theta_m``, ``theta_m = base^(-2m/dim)`` (eq. 26).
 
-    The product of a rotated query and a rotated key then depends on their distance only (eq. 6). Values are untouched.
+    Position then enters the product of a query and a key only through their distance (eq. 6). Values are untouched.
     Angles are computed in fp64 and rotations applied in fp32, whatever the precision of q and k.
     """
 
@@ -80,14 +80,14 @@ class RotaryEncoding(PositionEncoding):
             raise ValueError(f"{flag}-scaling ntk needs more than one pair of channels: raise {flag}-dim above 2")
 
     def width(self) -> int:
-        """Channels per head of what is rotated."""
+        """Channels per head that the rotation sees."""
         return self.stack.head_dim
 
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         return {"rotation": self.rotation(query.positions)}
 
     def frequency_base(self) -> float:
-        """Base of the series of frequencies; with ``ntk`` the longest wavelength grows by the factor, the shortest
+        """Base of the series of frequencies; with ``ntk`` the longest wavelength grows by the factor, and the shortest
         stays."""
         base, factor = self.options.base, self.options.scaling_factor
         return base * factor ** (self.dim / (self.dim - 2)) if self.options.scaling == "ntk" else base
@@ -116,7 +116,7 @@ class RotaryEncoding(PositionEncoding):
 class _Rotation(torch.autograd.Function):
     """Multiplies pairs of channels of ``x`` ``(B, H, T, dim)`` by ``rotation``, in fp32; backwards, by its conjugate.
 
-    Written out because autograd would take three passes in place of one.
+    The backward pass is written out because autograd would take three passes instead of one.
     """
 
     @staticmethod
@@ -151,16 +151,15 @@ def _rotate_halves(x: Tensor, rotation: Tensor) -> Tensor:
 
 
 def layout_permutation(head_dim: int, dim: int, layout: str) -> Tensor:
-    """Which channel of the other layout each channel of ``layout`` is: ``(head_dim,)`` indices within one head.
+    """For each channel of ``layout``, its index in the other layout: ``(head_dim,)``, within one head.
 
     Args:
         head_dim: channels per head.
         dim: rotated channels, the first ones of the head.
         layout: the layout wanted, ``interleaved`` or ``half``.
 
-    A projection whose output rows are taken in this order computes the same logits under ``layout`` as it did under
-    the other one, exactly: q and k are permuted alike, and a dot product does not depend on the order of its terms
-    beyond rounding.
+    If the output rows of a projection are put in this order, it computes the same logits under ``layout`` as it did
+    under the other one: q and k are permuted alike, and the order of the terms changes a dot product only by rounding.
     """
     channels = torch.arange(dim)
     pairs = channels.view(-1, 2).t() if layout == "half" else channels.view(2, -1).t()

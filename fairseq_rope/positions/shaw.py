@@ -12,17 +12,17 @@ from .relative import check_distance, distances
 
 @dataclass(frozen=True)
 class ShawOptions:
-    clip: int = field(default=16, metadata={"help": "distance in tokens beyond which all are alike (k in the paper)"})
+    clip: int = field(default=16, metadata={"help": "distances beyond this many tokens share one row (k in the paper)"})
     no_values: bool = field(default=False, metadata={"help": "relative keys only, no relative values"})
     per_head: bool = field(
-        default=False, metadata={"help": "tables for each head, instead of shared by a layer's heads"}
+        default=False, metadata={"help": "separate tables for each head, instead of shared by the heads of a layer"}
     )
 
 
 class RelativeTables(nn.Module):
     """One layer's rows ``a^K`` and ``a^V`` of distances -clip..clip, ``(1 or H, 2 clip + 1, D)``.
 
-    Drawn from Glorot's uniform distribution, as the variables of tensor2tensor's Transformer are.
+    They are drawn from Glorot's uniform distribution, like the variables of tensor2tensor's Transformer.
     """
 
     def __init__(self, heads: int, rows: int, head_dim: int, with_values: bool) -> None:
@@ -37,10 +37,10 @@ class RelativeTables(nn.Module):
 class RelativeEncoding(PositionEncoding):
     """Adds a vector of the clipped distance to each key and each value (eqs. 3 and 4).
 
-    ``e_ij = q_i . (k_j + a^K_clip(j-i)) / sqrt(D)`` and ``z_i = sum_j alpha_ij (v_j + a^V_clip(j-i))``. Each layer
-    has tables of its own, shared by its heads as in tensor2tensor, or one for each head as the paper's base model
-    states. The products with the ``2 clip + 1`` rows are taken first and then distributed over the distances, so that
-    nothing of size ``T x S x D`` exists (section 3.3 of the paper goes half of that way).
+    ``e_ij = q_i . (k_j + a^K_clip(j-i)) / sqrt(D)`` and ``z_i = sum_j alpha_ij (v_j + a^V_clip(j-i))``. Each layer has
+    its own tables. Its heads share them, as in tensor2tensor, or have one each, as in the paper's base model. The class
+    multiplies with the ``2 clip + 1`` rows first and then distributes the products over the distances, so no tensor of
+    size ``T x S x D`` exists (section 3.3 of the paper goes half of that way).
     """
 
     Options = ShawOptions

@@ -14,15 +14,15 @@ from .relative import check_buckets, distances, t5_buckets
 @dataclass(frozen=True)
 class T5Options:
     buckets: int = field(default=32, metadata={"help": "number of buckets for distances, both directions together"})
-    max_distance: int = field(default=128, metadata={"help": "distance in tokens from which on all share a bucket"})
+    max_distance: int = field(default=128, metadata={"help": "distances of this many tokens and more share a bucket"})
 
 
 class BucketedBiasEncoding(PositionEncoding):
     """Adds a learned number ``b`` per head and bucket of ``j - i`` to the scaled logits; layers share the table.
 
-    In the encoder half of the buckets are for later keys; in the decoder all are for earlier ones. T5 itself leaves
-    the content term unscaled and makes up for it in its initialisation; here ``1/sqrt(D)`` stays, as in every other
-    architecture. The table is drawn from N(0, 1/C), as in the Hugging Face port of T5.
+    In the encoder, half of the buckets are for later keys; in the decoder, all are for earlier ones. T5 itself leaves
+    the content term unscaled and makes up for it in its initialisation; here it keeps the factor ``1/sqrt(D)``, as in
+    other architectures. The table is drawn from N(0, 1/C), as in the Hugging Face port of T5.
     """
 
     Options = T5Options

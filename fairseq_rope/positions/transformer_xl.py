@@ -14,9 +14,9 @@ INITIAL_STD = 0.02  # of all parameters, in the authors' code
 class TransformerXLEncoding(PositionEncoding):
     """Logits ``[(q_i + u) . k_j + (q_i + v) . (W_R r_{i-j})] / sqrt(D)``: the paper's terms (a) to (d).
 
-    ``r`` are sinusoids of ``i - j`` with channels ``[sin | cos]``, ``W_R`` without bias is each layer's own, ``u`` and
-    ``v`` ``(H, D)`` are shared by the layers. In the encoder ``i - j`` takes both signs; there is no memory of an
-    earlier segment, and no dropout on ``r`` (the authors' code has both).
+    ``r`` are sinusoids of ``i - j`` with channels ``[sin | cos]``. Each layer has its own ``W_R``, without bias; the
+    layers share ``u`` and ``v`` ``(H, D)``. In the encoder ``i - j`` takes both signs. Unlike the authors' code, this
+    class has no memory of an earlier segment, and no dropout on ``r``.
     """
 
     def __init__(self, stack: Stack, options: Any) -> None:
@@ -42,7 +42,7 @@ class TransformerXLEncoding(PositionEncoding):
         return {"sinusoids": sinusoids, "row": row, "u": self.u, "v": self.v}
 
     def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
-        """``q + u``, so that the content term ``q k^T`` is (a) and (c)."""
+        """Adds ``u`` to q, so the content term ``q k^T`` has the terms (a) and (c)."""
         return q + context["u"][:, None], k
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:

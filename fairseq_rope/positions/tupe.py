@@ -17,27 +17,27 @@ THETA_ROWS = 2  # rows of the table before those of the positions
 @dataclass(frozen=True)
 class TupeAOptions:
     no_reset: bool = field(
-        default=False, metadata={"help": "treat </s> like any other token, instead of untying it from its position"}
+        default=False, metadata={"help": "treat </s> like any other token instead of untying it from its position"}
     )
 
 
 @dataclass(frozen=True)
 class TupeROptions(TupeAOptions):
     buckets: int = field(default=32, metadata={"help": "number of buckets for distances, both directions together"})
-    max_distance: int = field(default=128, metadata={"help": "distance in tokens from which on all share a bucket"})
+    max_distance: int = field(default=128, metadata={"help": "distances of this many tokens and more share a bucket"})
 
 
 class UntiedAbsoluteEncoding(PositionEncoding):
-    """TUPE-A: the correlation of two positions has projections of its own and meets that of the content in the logits.
+    """TUPE-A: positions have their own projections, and their correlation is added to the logits.
 
     ``(x_i W_Q)(x_j W_K)^T / sqrt(2D) + reset[(p_i U_Q)(p_j U_K)^T / sqrt(2D)]`` (eqs. 7 and 10); nothing is added to
-    the embeddings. ``p`` is the layer norm of a learned table. Table, norm, ``U_Q`` and ``U_K`` (with a bias, as in the
-    authors' code) are shared by the layers of a stack, and the second term is computed once per forward pass.
+    the embeddings. ``p`` is the layer norm of a learned table. The layers of a stack share the table, the norm, ``U_Q``
+    and ``U_K`` (with a bias, as in the authors' code), so the second term is computed once per forward pass.
 
-    Reset (eq. 9): a row whose query is the special symbol is ``theta_1``, a column whose key is it ``theta_2``; where
-    both are, ``theta_1``. Each head's two numbers are ``(t U_Q)(t U_K)^T / sqrt(2D)`` of two further rows ``t`` of the
-    table, as in the authors' code. In translation the special symbol is ``</s>``, found by its token: it ends a source
-    and begins a target, wherever padding puts it. Encoder and decoder have tables of their own.
+    Reset (eq. 9): where the query is the special symbol, the term is ``theta_1``; where only the key is, ``theta_2``.
+    As in the authors' code, the two numbers of a head are ``(t U_Q)(t U_K)^T / sqrt(2D)`` of two further rows ``t`` of
+    the table. In translation the special symbol is ``</s>``, which ends a source and begins a target. It is found by
+    its token, wherever padding puts it. Encoder and decoder have separate tables.
     """
 
     Options = TupeAOptions
@@ -66,7 +66,7 @@ class UntiedAbsoluteEncoding(PositionEncoding):
         return {"bias": self._bias(query, key)}
 
     def _bias(self, query: Steps, key: Steps) -> Tensor:
-        """What is added to the logits: ``(B or 1, H, T, S)``."""
+        """The term added to the logits: ``(B or 1, H, T, S)``."""
         bias = self._correlation(query.positions, key.positions)
         if self.options.no_reset:
             return bias
@@ -82,7 +82,7 @@ class UntiedAbsoluteEncoding(PositionEncoding):
         rows = int(key_positions.max()) + 1 if _is_read_at_once(key_positions) else self.stack.max_positions
         p = self.norm(self.table[THETA_ROWS : THETA_ROWS + rows])  # (rows, C)
         if query_positions.size(1) > 1 or type(self.k_proj) is not nn.Linear:  # a quantised one has no matrix to use
-            q, k = self.q_proj(p), self.k_proj(p)  # projected once, then dealt out to the sentences
+            q, k = self.q_proj(p), self.k_proj(p)  # projected once, then distributed over the sentences
             q = self._heads(F.embedding(query_positions, q)) * scale
             return q @ self._heads(F.embedding(key_positions, k)).transpose(-2, -1)
         # one step: by associativity no key is projected, (q U_K^T) p^T in place of q (p U_K)^T
@@ -106,8 +106,8 @@ def _is_read_at_once(x: Tensor) -> bool:
 class UntiedRelativeEncoding(UntiedAbsoluteEncoding):
     """TUPE-R: TUPE-A plus T5's bias per bucket of ``j - i``, unscaled and inside the reset (eqs. 8 and 10).
 
-    As in the authors' code the two parts are reset separately: the special symbol's row and column have two numbers of
-    their own in the table of the buckets. In the decoder all buckets are for earlier keys.
+    As in the authors' code, the two parts are reset separately: the table of the buckets has two further numbers for
+    the special symbol's row and column. In the decoder, all buckets are for earlier keys.
     """
 
     Options = TupeROptions

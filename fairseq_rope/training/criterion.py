@@ -16,30 +16,29 @@ from torch.autograd.function import once_differentiable
 from ..output_projection import output_weight
 
 CHUNK = {"cpu": 2**25, "cuda": 2**28}
-"""Bytes of logits held at once, by type of device."""
+"""Bytes of logits in memory at once, by type of device."""
 
 FP16_SCALE = 16.0
-"""Of gradients between forward and backward pass in fp16, where the share ``e`` of the smoothing is a subnormal number.
-
-The loss scale, which is there against that, is known in the backward pass only.
+"""Factor of the gradients between forward and backward pass in fp16, where the share ``e`` of the smoothing would be a
+subnormal number. The loss scale prevents that, but is known only in the backward pass.
 """
 
 
 def linear_label_smoothed_nll_loss(
     features: Tensor, weight: Tensor, target: Tensor, epsilon: float, ignore_index: Optional[int] = None
 ) -> Tuple[Tensor, Tensor]:
-    """``label_smoothed_nll_loss`` of fairseq for logits ``features @ weight^T``, which never exist as a whole.
+    """fairseq's ``label_smoothed_nll_loss`` of the logits ``features @ weight^T``, which never exist all at once.
 
     With ``e = epsilon / (V - 1)`` and log-probabilities ``lp``, a token's loss is
     ``-(1 - epsilon - e) lp[target] - e sum(lp)`` and its gradient with respect to the logits
     ``softmax - e - (1 - epsilon - e) onehot``. A few hundred tokens at a time go through the projection, the loss and
-    both gradients, so that the backward pass multiplies nothing again. Softmax and sums are in fp32.
+    both gradients, so the backward pass repeats no product. Softmax and sums are in fp32.
 
     Args:
         features: ``(N, C)``, the decoder's output. Under autocast it is cast to autocast's type.
-        weight: ``(V, C)``, of the output projection, which has no bias.
+        weight: ``(V, C)``, the weight of the output projection, which has no bias.
         target: ``(N,)``, int64.
-        epsilon: of the label smoothing.
+        epsilon: the share of the label smoothing.
         ignore_index: a target with this index has no loss.
 
     Returns:
@@ -48,10 +47,10 @@ def linear_label_smoothed_nll_loss(
     device = features.device.type
     if torch.is_autocast_enabled(device):
         features = features.to(torch.get_autocast_dtype(device))
-    if ignore_index is not None and device == "cpu":  # elsewhere the number of tokens would have to be waited for
+    if ignore_index is not None and device == "cpu":  # elsewhere this would wait for the number of tokens
         kept = target.ne(ignore_index)
         features, target, ignore_index = features[kept], target[kept], None
-    if not torch.is_grad_enabled():  # else the gradient of a weight that requires one would be computed all the same
+    if not torch.is_grad_enabled():  # else PyTorch would compute the gradient of the weight all the same
         features, weight = features.detach(), weight.detach()
     with torch.autocast(device, enabled=False):
         loss, nll_loss = _LinearLoss.apply(features, weight, target, epsilon, ignore_index)
@@ -59,7 +58,7 @@ def linear_label_smoothed_nll_loss(
 
 
 def _rows_of_a_chunk(features: Tensor, types: int) -> int:
-    """How many of the N tokens go through the loss at once: chunks of about equal size within ``CHUNK`` bytes."""
+    """How many of the N tokens go through the loss at once: chunks of about equal size, at most ``CHUNK`` bytes."""
     tokens, limit = features.size(0), CHUNK.get(features.device.type, CHUNK["cuda"])
     chunks = max(1, -(-tokens * types * features.element_size() // limit))
     return max(1, -(-tokens // chunks))
@@ -69,7 +68,7 @@ class _Smoothing:
     """The weights of a token's loss ``certain * nll + smooth * sum(nll of every type)``, and its targets.
 
     Args:
-        epsilon: of the label smoothing.
+        epsilon: the share of the label smoothing.
         types: V.
         ignore_index: a target with this index has no loss, or None.
     """
@@ -100,7 +99,7 @@ class _Smoothing:
         return loss.sum(), nll.sum()
 
     def gradient(self, probabilities: Tensor, labels: Tensor) -> Tensor:
-        """Of a chunk's loss with respect to its logits, ``(n, V)``, in the place of ``probabilities``."""
+        """The gradient of a chunk's loss with respect to its logits, ``(n, V)``; it overwrites ``probabilities``."""
         certain = probabilities.new_full((1, 1), -self.certain).expand_as(labels)
         gradient = probabilities.sub_(self.smooth).scatter_add_(-1, labels, certain)
         if self.ignore_index is not None:
@@ -115,7 +114,7 @@ class _Gradients:
         features: ``(N, C)``.
         weight: ``(V, C)``; its gradient is summed in ``precise``.
         matrix: ``weight`` in the dtype of ``features``.
-        needed: whether the gradient of ``features`` is needed, and that of ``weight``.
+        needed: whether the gradients of ``features`` and of ``weight`` are needed.
         precise: fp32 or fp64.
     """
 
@@ -139,7 +138,7 @@ class _Gradients:
 
 
 class _LinearLoss(torch.autograd.Function):
-    """Computes the gradients together with the loss: the logits of a chunk exist once."""
+    """Computes the gradients together with the loss, so the logits of a chunk exist only once."""
 
     @staticmethod
     def forward(
@@ -175,7 +174,7 @@ class _LinearLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> Tuple[Optional[Tensor], ...]:
-        grads, ctx.grads = ctx.grads, None  # held no longer, so that autograd need not copy them
+        grads, ctx.grads = ctx.grads, None  # no longer held, so autograd need not copy them
         if grads is None:
             raise RuntimeError("the gradients of the fused loss are computed once: call backward() only once")
         grad_loss = grad_loss / ctx.scale
@@ -187,15 +186,17 @@ def _gives_features(model: Any) -> bool:
     while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
         model = model.module
     has_argument = "features_only" in inspect.signature(type(model).forward).parameters
-    return has_argument or isinstance(model, FairseqLanguageModel)  # which hands what it does not know to its decoder
+    return has_argument or isinstance(
+        model, FairseqLanguageModel
+    )  # it hands arguments that it does not know to its decoder
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
 class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     """``label_smoothed_cross_entropy`` with the same options, logs, loss and gradients, in less time and memory.
 
-    It serves any of fairseq's transformers. What it cannot fuse (an adaptive softmax, another output layer, a model
-    without ``features_only``, losses of single tokens, ``--report-accuracy``) goes fairseq's own way.
+    It serves all of fairseq's transformers. It calls fairseq's own criterion where it cannot fuse: with an adaptive
+    softmax, another output layer, a model without ``features_only``, losses of single tokens, or ``--report-accuracy``.
     """
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Any]:

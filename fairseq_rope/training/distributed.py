@@ -1,7 +1,7 @@
 """Training in several processes, as ``torchrun`` starts them.
 
-fairseq looks at torchrun's environment only where it sees several GPUs itself. On CPUs, and on machines with one GPU
-each, it would train as many independent copies, without a word.
+fairseq reads torchrun's environment only where it sees several GPUs. On CPUs, and on machines with one GPU each, it
+would silently train independent copies.
 """
 
 import os
@@ -12,18 +12,17 @@ from fairseq.distributed import utils as distributed_utils
 
 NEEDED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}
-"""The variables that tell how many processes a launcher started which fairseq does not know on CPUs."""
+"""Variables with the number of processes, for launchers that fairseq does not support on CPUs."""
 
 
 def install() -> None:
     """Lets every training of this process join the processes that were started together, whatever the architecture.
 
-    It replaces ``fairseq.distributed.utils.call_main``, through which all of fairseq's commands start their work, by a
-    function that first calls :func:`join_processes`. fairseq has no hook there: what it calls earlier (presets, a
-    model's ``add_args``) is for one architecture and runs for other reasons as well, and what it calls later (tasks,
-    criteria, optimizers) comes after the decision between one process and several. ``infer_init_method``, where fairseq
-    decides, does not see ``--cpu``. Installing reads neither the command line nor the environment. A second call
-    changes nothing.
+    All of fairseq's commands start their work through ``fairseq.distributed.utils.call_main``. This function replaces
+    it by one that first calls :func:`join_processes`. fairseq has no hook at this place. Its earlier calls (presets, a
+    model's ``add_args``) are for one architecture and happen for other reasons too. Its later calls (tasks, criteria,
+    optimizers) come after the decision between one process and several. ``infer_init_method``, which decides, does not
+    see ``--cpu``. Installing reads neither the command line nor the environment. A second call changes nothing.
     """
     stock: Callable[..., Any] = distributed_utils.call_main
     if stock.__module__ == __name__:
@@ -37,16 +36,16 @@ def install() -> None:
 
 
 def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> None:
-    """Makes a training one of the processes that were started together: over gloo on CPUs, NCCL on GPUs.
+    """Makes a training one of the processes that were started together, over gloo on CPUs and NCCL on GPUs.
 
     Args:
-        cfg: fairseq's whole configuration; changed in place. It is left alone if it names
-            ``--distributed-init-method``, or has no optimizer: validation and translation go fairseq's own way.
+        cfg: fairseq's whole configuration; changed in place. It stays as it is if it names
+            ``--distributed-init-method``, or has no optimizer: validation and translation are left to fairseq.
         environ: ``WORLD_SIZE``, ``RANK``, ``MASTER_ADDR`` and ``MASTER_PORT``, as torchrun sets them; by default those
             of this process.
 
     Raises:
-        ValueError: several processes were started in a way that would make each train on its own.
+        ValueError: several processes were started in such a way that each would train on its own.
     """
     environ = os.environ if environ is None else environ
     if cfg.optimizer is None or cfg.distributed_training.distributed_init_method is not None:
@@ -69,7 +68,7 @@ def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> Non
             distributed_no_spawn=True,
             distributed_backend="gloo",
         )
-        if cfg.distributed_training.ddp_backend == "pytorch_ddp":  # fairseq hands it a device, which it refuses on CPUs
+        if cfg.distributed_training.ddp_backend == "pytorch_ddp":  # fairseq gives it a device, refused on CPUs
             _replace(cfg, ddp_backend="legacy_ddp")
 
 
@@ -84,7 +83,7 @@ def _refuse_other_launchers(environ: Mapping[str, str]) -> None:
 
 
 def _replace(cfg: Any, **options: Any) -> None:
-    """Sets options of the section ``distributed_training``, and their copies in other sections (BMUF, some losses)."""
+    """Sets options in the section ``distributed_training``, and their copies in other sections (BMUF, some losses)."""
     for section in (cfg[name] for name in cfg):
         for option, value in options.items():
             if hasattr(section, option):

@@ -1,4 +1,4 @@
-"""Dropout that draws 16 random bits for each number, on a CPU."""
+"""Dropout that draws 16 random bits per number on a CPU."""
 
 from typing import Any, Tuple
 
@@ -10,11 +10,11 @@ LEVELS = 2**16
 
 
 class CpuDropout(FairseqDropout):
-    """fairseq's dropout, which on a CPU draws four masks from each random 64-bit integer and keeps them as bytes.
+    """fairseq's dropout; on a CPU, it draws four masks from each random 64-bit integer and stores them as bytes.
 
-    PyTorch draws and keeps a 32-bit number each there, which takes three times as long. The probability is rounded to
-    a multiple of 1/65,536, and what is kept is scaled by just that. On other devices, and under
-    ``torch.compile``, it is PyTorch's own.
+    PyTorch draws and stores a 32-bit number for each mask, which takes three times as long. This class rounds the
+    probability to a multiple of 1/65,536, and scales by that rounded value. On other
+    devices, and under ``torch.compile``, it calls PyTorch's own.
     """
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
@@ -40,7 +40,7 @@ class _Dropout(torch.autograd.Function):
 
 
 def replace_dropout(model: nn.Module) -> None:
-    """Puts :class:`CpuDropout` in the place of each of fairseq's dropout modules in ``model``."""
+    """Replaces each of fairseq's dropout modules in ``model`` by :class:`CpuDropout`."""
     for parent in model.modules():
         for name, child in parent.named_children():
             if type(child) is FairseqDropout:

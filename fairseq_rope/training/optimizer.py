@@ -14,25 +14,25 @@ from torch import Tensor
 class FusedAdam(torch.optim.AdamW):
     """PyTorch's fused AdamW with the epsilon of fairseq's Adam.
 
-    fairseq adds epsilon to ``sqrt(v)`` before the bias correction of ``v``, PyTorch after it: step ``t`` of the one is
-    step ``t`` of the other with ``epsilon / sqrt(1 - beta2^t)``. Parameters that have had the same number of steps
-    share a call of the kernel, whose epsilon is one number. States carry over in both directions.
+    fairseq adds epsilon to ``sqrt(v)`` before the bias correction of ``v``, PyTorch after it. Step ``t`` of fairseq's
+    Adam is step ``t`` of PyTorch's with ``epsilon / sqrt(1 - beta2^t)``. A call of the kernel has one epsilon, so it
+    serves parameters that have had the same number of steps. States carry over in both directions.
     """
 
     supports_flat_params = True
 
     def __init__(self, params: Any, **kwargs: Any) -> None:
-        self._steps_done: Dict[Tensor, int] = {}  # PyTorch's own numbers are on the device
+        self._steps_done: Dict[Tensor, int] = {}  # PyTorch's own counts are on the device
         super().__init__(params, fused=True, **kwargs)
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         for group in state["param_groups"]:
-            group["fused"] = True  # not in a state of fairseq's
+            group["fused"] = True  # fairseq's state has no such entry
         super().__setstate__(state)
         self._steps_done = {p: int(values["step"]) for p, values in self.state.items()}
 
     def state_dict(self) -> Dict[str, Any]:
-        """With whole numbers of steps, as fairseq's Adam needs them: in fp32 tensors its bias correction is inexact."""
+        """The state, with step counts as integers: with fp32 tensors, fairseq's bias correction would be inexact."""
         state_dict = super().state_dict()
         states = {key: {**state, "step": int(state["step"])} for key, state in state_dict["state"].items()}
         return {**state_dict, "state": states}
@@ -50,7 +50,7 @@ class FusedAdam(torch.optim.AdamW):
         return loss
 
     def _by_steps_done(self, group: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """The group in parts, one for each number of steps that its parameters have had, with PyTorch's epsilon."""
+        """Splits the group by the number of steps that its parameters have had; each part has PyTorch's epsilon."""
         parts: Dict[int, List[Tensor]] = defaultdict(list)
         for p in group["params"]:
             parts[self._steps_done.get(p, 0)].append(p)
@@ -62,7 +62,7 @@ class FusedAdam(torch.optim.AdamW):
 
 @register_optimizer("fused_adam", dataclass=FairseqAdamConfig)
 class FairseqFusedAdam(FairseqAdam):
-    """fairseq's ``adam``, with the same options and the same updates."""
+    """fairseq's ``adam`` with the same options and the same updates, in one pass over the parameters."""
 
     def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
         FairseqOptimizer.__init__(self, cfg)
@@ -72,7 +72,7 @@ class FairseqFusedAdam(FairseqAdam):
 
     @property
     def supports_memory_efficient_fp16(self) -> bool:
-        """Raises ValueError: this is asked for ``--memory-efficient-fp16`` and ``-bf16`` alone."""
+        """Raises ValueError, because fairseq asks for this only with ``--memory-efficient-fp16`` and ``-bf16``."""
         raise ValueError(
             "fused_adam keeps its states in the precision of the parameters, which is too low for "
             "--memory-efficient-fp16 and --memory-efficient-bf16: choose --optimizer adam, or --fp16 or --bf16"

@@ -1,7 +1,7 @@
-"""A training that goes on in a later epoch sees the batches that it would have seen without the interruption.
+"""Lets a training that continues in a later epoch see the same batches as without the interruption.
 
-fairseq shuffles sentences of equal length before it makes batches, by the seed and the epoch in which it makes them.
-A run makes its batches once, in its first epoch, and keeps them; a run that was interrupted would make others.
+Before fairseq makes batches, it shuffles sentences of equal length by the seed and the present epoch. A run makes its
+batches once, in its first epoch, and keeps them; a continued run would make others.
 """
 
 import functools
@@ -13,10 +13,10 @@ FIRST_EPOCH = 1
 
 
 def install() -> None:
-    """Lets tasks make the batches that serve all epochs as in the first one. A second call changes nothing.
+    """Lets tasks make the batches of all epochs as in the first one. A second call changes nothing.
 
-    It wraps ``FairseqTask.get_batch_iterator``; the iterator's own epoch and place come from the checkpoint all the
-    same. Batches that are made anew in each epoch (``--update-epoch-batch-itr``) stay fairseq's.
+    It wraps ``FairseqTask.get_batch_iterator``; the epoch and the place of the iterator still come from the checkpoint.
+    If fairseq makes new batches in each epoch (``--update-epoch-batch-itr``), nothing changes.
     """
     stock = FairseqTask.get_batch_iterator
     if hasattr(stock, "__wrapped__"):

@@ -1,4 +1,4 @@
 """The Python behind the scripts: it runs experiments with the plugin, from a clone of the project.
 
-Nothing here is imported by the plugin, and no file is run by its path: ``PYTHONPATH=scripts python -m pipeline.<...>``.
+The plugin imports nothing from here. Run the modules by name: ``PYTHONPATH=scripts python -m pipeline.<...>``.
 """

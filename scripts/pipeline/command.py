@@ -1,4 +1,4 @@
-"""What the commands behind the scripts share: their parser, their messages, and how they end."""
+"""Functions that the commands behind the scripts share: their parser, their messages, and how they end."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 class Failure(RuntimeError):
-    """Something that the user can mend; the message is one line and names the remedy."""
+    """A problem that the user can solve; the message is one line and names the remedy."""
 
 
 class Signalled(BaseException):
@@ -59,23 +59,23 @@ def whole_number(least: int) -> Callable[[str], int]:
 
 
 def split_at_dashes(words: Sequence[str]) -> Tuple[List[str], List[str]]:
-    """What stands before and behind the first ``--``; the second is empty without it."""
+    """The words before and behind the first ``--``; without it, there are none behind."""
     place = words.index("--") if "--" in words else len(words)
     return list(words[:place]), list(words[place + 1 :])
 
 
 def fill(template: Sequence[str], **values: Any) -> List[str]:
-    """A command of a script with values for its ``{placeholders}``; empty words are left out.
+    """Fills the ``{placeholders}`` in a command of a script, and leaves out empty words.
 
     Args:
-        template: words that stand in a script of ours. What a user typed goes among ``values`` or behind them.
+        template: words from one of our scripts. Words that a user typed are ``values``, or follow the result.
     """
     words = [word.format_map(values) for word in template]
     return [word for word in words if word]
 
 
 def words_of(texts: Sequence[str]) -> List[str]:
-    """The words of a list option, whether it was given as one text or as several: ``"A B"``, ``A B``, or lines."""
+    """The words of a list option, given as one text or as several: ``"A B"``, ``A B``, or lines."""
     return " ".join(texts).split()
 
 
@@ -87,7 +87,7 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
     """
 
     def end(number: int, _: Optional[FrameType]) -> None:
-        for each in SIGNALS:  # another one does not disturb the clean-up
+        for each in SIGNALS:  # a second signal must not disturb the clean-up
             signal.signal(each, signal.SIG_IGN)
         raise Signalled(number)
 

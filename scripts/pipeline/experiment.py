@@ -1,4 +1,4 @@
-"""One system with one seed: trained, averaged, scored on every test set, and collected in one result file."""
+"""One system with one seed: trains, averages, scores every test set, and collects one result file."""
 
 import contextlib
 import subprocess
@@ -19,7 +19,7 @@ from .steps import read_stamp
 from .systems import System
 
 SEARCH = "beam 4, lenpen 0.6"
-"""What score.sh takes without options."""
+"""The settings of score.sh without options."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Experiment:
     data: Path
     """Output of prepare.sh."""
     folder: Path
-    """Of the run."""
+    """The folder of the run."""
     file: Path
     """The result file."""
     subsets: Dict[str, str]
-    """fairseq's name of a test set to the name by which people know it."""
+    """fairseq's name of a test set, to its real name."""
     options: Sequence[Any] = ()
     """Further options of train.sh."""
     flags: Sequence[str] = ()
@@ -57,32 +57,32 @@ class Experiment:
 
     @property
     def train_options(self) -> List[Any]:
-        """Of train.sh."""
+        """Options of train.sh."""
         places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
         what = ["--recipe", self.recipe.name, "--seed", self.seed, *self.options]
         return [*places, *what, "--", *self.flags, *self.system.flags]
 
     @property
     def average_options(self) -> List[Any]:
-        """Of average.sh."""
+        """Options of average.sh."""
         return ["--run", self.folder, "--data", self.data, "--last", self.recipe.average]
 
     def score_options(self, subset: str) -> List[Any]:
-        """Of score.sh for a test set, which has fairseq's name."""
+        """Options of score.sh for a test set with fairseq's name ``subset``."""
         name = f"{self.system.title} seed {self.seed}"
         return ["--run", self.folder, "--data", self.data, "--subset", subset, "--name", name]
 
     def is_finished(self) -> bool:
-        """Whether the result file is that of this run, from here or from another machine.
+        """Whether the result file is from this run, here or on another machine.
 
-        As long as the data are not prepared here, those of the result count as the same.
+        Until the data are prepared here, the data of the result count as the same.
         """
         if not self.file.is_file():
             return False
         return finished.is_finished(self.result(), self._settings(), self.max_update, list(self.subsets.values()))
 
     def run(self) -> None:
-        """Does what was not done before.
+        """Does the steps that are not done yet.
 
         Raises:
             Failure: a step fails.
@@ -94,10 +94,10 @@ class Experiment:
         self.collect()
 
     def collect(self) -> None:
-        """Writes the result file; that of a finished run with other settings is set aside.
+        """Writes the result file; moves one of a finished run with other settings aside.
 
         Raises:
-            Failure: something is missing.
+            Failure: an output of the run is missing.
         """
         from .results.positions import write_positions
 
@@ -110,12 +110,12 @@ class Experiment:
         write_result(result, self.file)
 
     def reason(self, error: Failure) -> str:
-        """Why a run failed: what the log of its training says, or else ``error``."""
+        """Why a run failed: the last error in the log of its training, or else ``error``."""
         log = self.folder / "train.log"
         return str(error) if read_stamp(self.folder, "train") or not log.is_file() else last_error_in(log)
 
     def missing(self) -> str:
-        """Why a run is not finished, where nobody was told: the last error of its training, or the step that lacks."""
+        """Why a run is not finished, from its folder: the last error of its training, or the step that is missing."""
         try:
             self._collected()
         except Failure as error:
@@ -123,12 +123,12 @@ class Experiment:
         return "not collected"
 
     def collect_unfinished(self, reason: str) -> None:
-        """Writes what there is of a run that failed or was cut, and why; a file with scores stays."""
+        """Writes a result file with the reason why a run failed or was interrupted; a file with scores stays."""
         with contextlib.suppress(Failure, OSError):
             write_result(self._collected(unfinished=reason), self.file)
 
     def _settings(self) -> str:
-        """What tells the run from others, as train.sh says it."""
+        """The settings that tell the run from others, as train.sh prints them."""
         command = [SCRIPTS / "train.sh", "--print-settings", *self.train_options]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
         if done.returncode:

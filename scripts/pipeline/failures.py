@@ -9,12 +9,12 @@ LONGEST = 300
 
 
 def last_error(text: str) -> str:
-    """The last line of a log that says why; torchrun's own lines say nothing."""
+    """The last line of a log that gives a reason; torchrun's own lines give none."""
     lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in text.splitlines()[-LAST_LINES:]]
     errors = [line for line in lines if ERROR.search(line) and "ChildFailedError" not in line]
     return errors[-1][:LONGEST] if errors else "no reason given"
 
 
 def last_error_in(log: Path) -> str:
-    """The same, of a log file that may be missing."""
+    """The same for a log file, which may be missing."""
     return last_error(log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")

@@ -1,4 +1,4 @@
-"""Files as every part of the pipeline reads and writes them: whole or not at all."""
+"""Reads and writes files for all parts of the pipeline: whole or not at all."""
 
 import errno
 import hashlib
@@ -29,7 +29,7 @@ def sha256(path: Path) -> str:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that becomes ``path`` when the block ends, and vanishes when it fails.
 
-    It has a name of its own beside its target (``file.name``), so that two processes do not write into one file.
+    Until then it has a unique name beside its target (``file.name``), so two processes do not write to one file.
     """
     if path.exists() and not path.is_file():
         raise Failure(f"{path} is no regular file: name another one")
@@ -59,7 +59,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def to_text(value: Any, indent: int = 0) -> str:
-    """JSON with an entry a line, and so each of a list of objects; any other list is on one line, however long."""
+    """JSON with one entry per line, also for each item in a list of objects; any other list is on one line."""
     inner, end = " " * (indent + 1), " " * indent
     if isinstance(value, dict) and value:
         lines = [f"{inner}{_line(key)}: {to_text(entry, indent + 1)}" for key, entry in value.items()]
@@ -77,7 +77,7 @@ def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
     """The content of a JSON file.
 
     Raises:
-        Failure: it is missing, damaged or cannot be read; the message names ``remedy``.
+        Failure: the file is missing, damaged or cannot be read; the message names ``remedy``.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
@@ -90,12 +90,12 @@ def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
 
 
 def _refuse(constant: str) -> None:
-    """NaN and infinity are no JSON."""
+    """NaN and infinity are not JSON."""
     raise ValueError(constant)
 
 
 def read_lines(path: Path) -> List[str]:
-    """The lines of a UTF-8 file: only a newline ends one, of Unix or of Windows.
+    """The lines of a UTF-8 file; only a newline, of Unix or Windows, ends a line.
 
     Raises:
         Failure: the file is not UTF-8.

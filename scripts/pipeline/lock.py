@@ -1,4 +1,4 @@
-"""One command at a time in a folder."""
+"""Lets only one command at a time work in a folder."""
 
 import fcntl
 import os
@@ -18,10 +18,10 @@ AS_LONG_AS_IT_TAKES = float("inf")
 
 @contextmanager
 def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
-    """Holds the lock of ``folder``, which is made if it is missing; yields the lock's file descriptor.
+    """Holds the lock of ``folder``, and makes the folder if it is missing; yields the lock's file descriptor.
 
-    A child process that gets the descriptor (``pass_fds``) holds the lock, too: what a killed command left running
-    keeps others out. Where the file system knows no locks, nobody is kept out.
+    A child process that gets the descriptor (``pass_fds``) also holds the lock: if a killed command leaves a process
+    behind, that process keeps others out. If the file system has no locks, nobody is kept out.
 
     Raises:
         Failure: another command holds the lock for longer than ``wait`` seconds.
@@ -41,7 +41,7 @@ def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
         os.pwrite(descriptor, f"{script_name()}, process {os.getpid()}".encode(), 0)
         yield descriptor
     finally:
-        if _is_here(folder, descriptor):  # and not that of a folder that was moved away
+        if _is_here(folder, descriptor):  # and not the lock of a folder that was moved away
             (folder / NAME).unlink()
         os.close(descriptor)
 
@@ -58,7 +58,7 @@ def _try(folder: Path) -> Optional[int]:
         return None
     except OSError:  # a file system without locks
         return descriptor
-    if not _is_here(folder, descriptor):  # released, or moved away with its folder, in between
+    if not _is_here(folder, descriptor):  # in between, it was released, or moved away with its folder
         os.close(descriptor)
         return None
     return descriptor

@@ -1,4 +1,4 @@
-"""Child processes that do not outlive what started them, and that hear the signals it hears."""
+"""Child processes that do not outlive their parent, and that end with the same signals."""
 
 import os
 import subprocess
@@ -29,8 +29,8 @@ def run_script(name: str, *options: Any, quiet: bool = False, needed: bool = Fal
     """Runs a script of the project to its end; a signal that ends this process ends it, too.
 
     Args:
-        quiet: whether what it prints on stdout is dropped.
-        needed: whether nothing goes on without it: its failure is this process's, with its message alone.
+        quiet: whether to drop its stdout.
+        needed: whether nothing can continue without it: its failure then ends this process, with its message alone.
 
     Raises:
         Failure: the script fails; its own message was shown.

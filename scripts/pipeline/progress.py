@@ -1,4 +1,4 @@
-"""One progress bar for each long step, on stderr: a live bar in a terminal, else a line now and then."""
+"""One progress bar for each long step, on stderr: a live bar in a terminal, otherwise a line now and then."""
 
 import json
 import re
@@ -13,11 +13,11 @@ STATISTICS = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})\s*$")
 
 
 class Progress:
-    """A bar that knows how to behave where there is no terminal.
+    """A bar that also works without a terminal.
 
     Args:
-        label: what is being done.
-        total: how many units; None if it is not known.
+        label: what the step does.
+        total: how many units it has; None if this is not known.
         unit: ``lines``, ``updates`` or ``sentences``.
     """
 
@@ -34,7 +34,7 @@ class Progress:
         self.total, self.done = total, 0
 
     def to(self, done: int, note: str = "") -> None:
-        """Reports that ``done`` units are finished; ``note`` is shown behind them."""
+        """Reports that ``done`` units are finished, followed by ``note``."""
         self.bar.update(done - self.done)
         self.done = done
         if note:
@@ -66,7 +66,7 @@ def train(lines: Iterable[str], total: int, label: str = "train") -> None:
 def log_line(line: str) -> Tuple[str, Dict[str, Any]]:
     """``train_inner``, ``train`` or ``valid``, and the numbers of such a line of fairseq-train's JSON log.
 
-    Both are empty for any other line, and for one that a kill cut off.
+    Both are empty for other lines, and for a line that a kill cut off.
     """
     match = STATISTICS.search(line)
     try:

@@ -1,4 +1,4 @@
-"""What a run is made with: commit, versions, machine."""
+"""The conditions of a run: commit, versions, machine."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ def versions() -> Dict[str, str]:
 
 
 def commit(root: Path) -> Optional[str]:
-    """The checked-out commit of ``root``, with ``-dirty`` behind it if files differ; None outside git."""
+    """The checked-out commit of ``root``, followed by ``-dirty`` if files differ; None outside git."""
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

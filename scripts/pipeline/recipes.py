@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent.parent / "recipes"
 
 @dataclass(frozen=True)
 class Recipe:
-    """The entries of a recipe file; every one has a default but the names of the text files."""
+    """The entries of a recipe file; all but the text files and the architectures have a default."""
 
     name: str
     train: str = ""
@@ -33,20 +33,20 @@ class Recipe:
     download: bool = False
     """Whether ``scripts/download.sh`` fetches the text."""
     join: List[int] = field(default_factory=list)
-    """How many sentences of the first test set are joined to one, for test sets of longer sentences."""
+    """For each number, a further test set joins that many sentences of the first test set to one."""
     prepare: str = ""
     """Options of ``scripts/prepare.sh``."""
     flags: str = ""
-    """Flags of ``fairseq-train``, behind those of ``scripts/train.sh``."""
+    """Flags of ``fairseq-train``, which follow those of ``scripts/train.sh``."""
     max_update: int = 100000
     save_every: int = 1500
     target_tokens: Optional[int] = None
     bf16: bool = False
-    """Train in bfloat16 where the GPUs compute in it."""
+    """Whether to train in bfloat16 on GPUs that compute in it."""
     average: int = 5
-    """How many checkpoints are averaged."""
+    """How many checkpoints to average."""
     archs: List[str] = field(default_factory=list)
-    """The architectures that are trained when none is named."""
+    """The architectures to train when the user names none."""
     data: str = ""
     """The recipe whose data this one shares; its own name if it extends none."""
 
@@ -64,7 +64,7 @@ def recipe_names() -> List[str]:
 
 
 def load_recipe(name: str, extending: Tuple[str, ...] = ()) -> Recipe:
-    """The recipe of this name.
+    """Reads the recipe of this name.
 
     Args:
         extending: the recipes that extend it.

@@ -1,9 +1,9 @@
 """Runs a recipe from raw text to a table and a report (report.html, report.md), one run after the other.
 
-A run is one architecture, or variant of one, with one seed: train, average, score every test set. What was finished
-with the same settings is skipped, here or on another machine (its file in --results counts). What was killed goes on
-from its last checkpoint: call it again. When one training fails, the others go on. Several calls may share a folder,
-each with other architectures or seeds; scripts/Snakefile keeps all cores and GPUs busy by itself (docs/sweeps.md).
+A run is one architecture, or a variant of one, with one seed: train, average, score every test set. The command skips
+runs that finished with the same settings, here or on another machine (their files in --results count). After a kill,
+call it again: it continues from the last checkpoint. When one training fails, the others go on. Several calls may share
+a folder, each with other architectures or seeds; scripts/Snakefile runs many at a time by itself (docs/sweeps.md).
 
 Example: scripts/reproduce.sh multi30k --data ~/multi30k --archs "roformer_multi30k transformer_sinusoidal_multi30k"
 """

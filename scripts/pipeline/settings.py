@@ -1,6 +1,6 @@
-"""What tells one training run from another: a text of two lines, in RUN/settings and in every result file.
+"""The settings that tell one training run from another: two lines in RUN/settings and in every result file.
 
-The text never changes for the same run: by it a result from anywhere counts as finished.
+The text never changes for the same run: if it matches, a result from any machine counts as finished.
 """
 
 from pathlib import Path
@@ -15,13 +15,13 @@ RESERVED = (
     *("--user-dir", "--log-format", "--source-lang", "--target-lang", "--task", "--no-save", "--restore-file"),
     *("--reset-optimizer", "--reset-dataloader", "--reset-lr-scheduler", "--reset-meters"),
 )
-"""Flags of fairseq-train that the scripts set themselves, or that would make a run another one than it says."""
+"""Flags of fairseq-train that the scripts set themselves, or that would contradict the settings of the run."""
 
 SHORT = ("-a", "-s", "-t")
 """Short names of some of them."""
 
 COMPLETE = ("--save-interval",)
-"""Flags of fairseq-train that begin like a reserved one; any other beginning is an abbreviation of it."""
+"""Flags of fairseq-train that begin like a reserved one; other words that do so are abbreviations of it."""
 
 BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences", "--required-batch-size-multiple")
 """Flags that choose the batch by hand."""
@@ -31,7 +31,7 @@ def data_line(data: Path) -> str:
     """The line that names prepared data.
 
     Raises:
-        Failure: there are none.
+        Failure: there are no prepared data.
     """
     remedy = f"has no prepared data: run scripts/prepare.sh --out {data} first"
     return f"data {fingerprint(data, 'binarize', remedy)}"

@@ -1,4 +1,4 @@
-"""Steps that are done once: each leaves a stamp with the settings that it was done with."""
+"""Steps that are done once: each leaves a stamp with its settings."""
 
 import hashlib
 import time
@@ -14,8 +14,8 @@ STAMPS = ".stamps"
 class Steps:
     """The steps of one folder, in their order.
 
-    A step is skipped when its stamp holds the same settings, those of all steps before it included, and its outputs are
-    there. It is done again when a setting has changed or an output is gone.
+    A step is skipped when its outputs are there and its stamp holds the same settings, including those of all earlier
+    steps. It is repeated when a setting has changed or an output is gone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -23,20 +23,20 @@ class Steps:
         self.settings = ""
 
     def setting(self, line: str) -> None:
-        """Adds a line to what the steps from here on depend on."""
+        """Adds a line to the settings on which the following steps depend."""
         self.settings += f"{line}\n"
 
     def is_done(self, name: str, *outputs: str) -> bool:
-        """Whether the next step was done before with the same settings, and its outputs are there."""
+        """Whether the next step is done with the same settings, and its outputs are there."""
         settings = f"{self.settings}step {name}\n"
         same = read_stamp(self.folder, name).get("settings") == settings
         return same and all((self.folder / output).exists() for output in outputs)
 
     def step(self, name: str, outputs: Sequence[str], work: Callable[[], Optional[Dict[str, Any]]]) -> None:
-        """Calls ``work``, which makes the outputs in the folder, unless that was done before with the same settings.
+        """Calls ``work``, which makes the outputs in the folder, unless this is done with the same settings.
 
         Args:
-            work: may return numbers to be kept in the stamp.
+            work: may return numbers to keep in the stamp.
         """
         done = self.is_done(name, *outputs)
         self.setting(f"step {name}")
@@ -56,7 +56,7 @@ def stamp_path(folder: Path, name: str) -> Path:
 
 
 def read_stamp(folder: Path, name: str) -> Dict[str, Any]:
-    """The stamp of a step; empty if it was not done, or its stamp is damaged."""
+    """The stamp of a step; empty if the step is not done, or its stamp is damaged."""
     try:
         stamp = read_json(stamp_path(folder, name), "")
     except Failure:
@@ -65,10 +65,10 @@ def read_stamp(folder: Path, name: str) -> Dict[str, Any]:
 
 
 def fingerprint(folder: Path, name: str, remedy: str) -> str:
-    """What tells the output of a step from that of other settings.
+    """A hash that tells the output of a step from the outputs of other settings.
 
     Raises:
-        Failure: the step was not done.
+        Failure: the step is not done.
     """
     settings = read_stamp(folder, name).get("settings")
     if not isinstance(settings, str):

@@ -1,4 +1,4 @@
-"""What a recipe trains: architectures, and variants of them with further flags."""
+"""The systems of a recipe: architectures, and variants of them with further flags."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from .settings import check_flags
 
 @dataclass(frozen=True)
 class System:
-    """An architecture, or a variant of one: the same with these flags, under a name of its own."""
+    """An architecture, or a variant of one: the same architecture with further flags and a name of its own."""
 
     arch: str
     variant: str = ""
@@ -18,12 +18,12 @@ class System:
 
     @property
     def name(self) -> str:
-        """As in names of files and folders."""
+        """The name in files and folders."""
         return f"{self.arch}-{self.variant}" if self.variant else self.arch
 
     @property
     def title(self) -> str:
-        """As in tables."""
+        """The name in tables."""
         return f"{self.arch} ({self.variant})" if self.variant else self.arch
 
 
@@ -33,10 +33,10 @@ def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Option
     Args:
         archs: architectures, or patterns of them.
         variants: each is ``NAME ARCH FLAGS``.
-        baseline: an architecture that is only checked.
+        baseline: an architecture that the function only checks.
 
     Raises:
-        Failure: an unknown architecture, a variant of another form, or a name given twice.
+        Failure: an architecture is unknown, a variant has another form, or a name is given twice.
     """
     read = [_read_variant(text) for text in variants]
     for system in read:

@@ -1,7 +1,7 @@
-"""Speed as ratios: what is compared runs in turn in one process, and is divided round by round.
+"""Measures speed as ratios: candidates take turns in one process, and their times are divided round by round.
 
-One file for each thing that is
-measured; ``timing.py`` measures, ``machine.py`` says on what, ``models.py`` builds models as fairseq's own tools do.
+Each benchmark has a file of its own. ``timing.py`` measures, ``machine.py`` describes the machine, and ``models.py``
+builds models as fairseq's own tools do.
 """
 
 import logging
@@ -11,10 +11,10 @@ from ..command import Failure
 
 
 class BenchmarkError(Failure):
-    """What is asked for cannot be measured; the message is one line."""
+    """The request cannot be measured; the message is one line."""
 
 
 def quiet() -> None:
-    """Only errors from now on: fairseq reports what it builds, and PyTorch and hydra what fairseq still calls them."""
+    """Shows only errors from now on: no reports of fairseq, no warnings of PyTorch and hydra about fairseq's calls."""
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")

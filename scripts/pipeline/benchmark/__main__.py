@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: options that all share, and the table at the end."""
+"""The command line of the benchmarks: the options that all share, and the table at the end."""
 
 import argparse
 import sys
@@ -19,10 +19,10 @@ BENCHMARKS: Dict[str, Any] = {
     "attention": attention,
     "prepare": prepare,
 }
-"""Name to module, which has ``add_arguments`` and ``run`` and says in its first line what it measures."""
+"""Name to module; a module has ``add_arguments`` and ``run``, and its first line says what it measures."""
 
 TRAINED = (train, decode)
-FLAGS = "behind --: flags of fairseq-train for the models of all candidates, such as --encoder-layers 2"
+FLAGS = "Flags behind -- go to fairseq-train for the models of all candidates, such as --encoder-layers 2."
 
 RESULTS = Path(__file__).parents[3] / "results"
 
@@ -38,23 +38,23 @@ def build_parser() -> Parser:
         if module is prepare:
             command.set_defaults(device="cpu")
         else:
-            command.add_argument("--device", choices=("cpu", "cuda"), help="(default: cuda where there is one)")
+            command.add_argument("--device", choices=("cpu", "cuda"), help="device (default: cuda where there is one)")
         command.add_argument(
             "--out",
             nargs="?",
             type=Path,
             const=RESULTS,
-            help="also write JSON: to this file, or to benchmark-NAME-DEVICE.json in this folder (default: results)",
+            help="also write JSON: to this file, or to benchmark-WHAT-DEVICE.json in this folder (default: results)",
         )
         module.add_arguments(command)
     return parser
 
 
 def check(args: argparse.Namespace) -> None:
-    """Completes the options that all share.
+    """Checks and completes the options that all share.
 
     Raises:
-        BenchmarkError: a number, a device or a folder that cannot be.
+        BenchmarkError: a number, a device or a folder that cannot be used.
     """
     if args.repeats < 2:
         raise BenchmarkError(f"--repeats must be at least 2, not {args.repeats}")

@@ -15,13 +15,13 @@ from .output import Result
 from .timing import compared, interleaved
 
 STOCK = "fairseq"
-"""fairseq's own attention, which knows no positions."""
+"""The name of fairseq's own attention, which knows no positions."""
 
 EMBED_DIM, HEADS = 512, 8
 
 
 def stock_pass(length: int, causal: bool, dtype: torch.dtype, device: torch.device) -> Callable[[], None]:
-    """As :func:`attention_pass`, of fairseq's attention, with the mask that its decoder hands over."""
+    """Like :func:`attention_pass`, but for fairseq's attention, with the mask that its decoder passes."""
     torch.manual_seed(1)
     attention = MultiheadAttention(EMBED_DIM, HEADS, self_attention=True).to(device, dtype)
     x = torch.randn(length, 1, EMBED_DIM, device=device, dtype=dtype, requires_grad=True)
@@ -54,7 +54,7 @@ def attention_pass(
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Times of a self-attention by length, in both directions and causal."""
+    """Measures a self-attention by length, in both directions and causal."""
     if min(args.lengths) < 1:
         raise BenchmarkError("--lengths must be at least 1")
     rows: List[Dict[str, Any]] = []
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> Result:
     for length in args.lengths:
         for causal in (False, True):
             passes = {STOCK: stock_pass(length, causal, *rest)}
-            # a causal-only encoding is refused in an encoder
+            # an encoder refuses an encoding that is only causal
             names = [name for name in args.encodings if causal or not POSITIONS[name].causal_only]
             passes.update({name: attention_pass(name, length, causal, *rest) for name in names})
             for name, columns in compared(interleaved(passes, args.repeats, args.device), STOCK).items():
@@ -86,8 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=sorted(POSITIONS),
         default=["rope", "linear"],
         metavar="ENCODING",
-        help=f"of {names} (default: rope linear)",
+        help=f"encodings to measure: {names} (default: rope linear)",
     )
     lengths = [2**n for n in range(6, 14)]
-    parser.add_argument("--lengths", nargs="+", type=int, default=lengths, help="in tokens (default: 64 128 ... 8192)")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="(default: fp32)")
+    parser.add_argument("--lengths", nargs="+", type=int, default=lengths, help="tokens (default: 64 128 ... 8192)")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="number format (default: fp32)")

@@ -1,4 +1,4 @@
-"""Batches of random words with lengths like those of WMT, made by fairseq's own dataset."""
+"""Batches of random words with lengths like those of WMT, from fairseq's own dataset."""
 
 from typing import Any, Dict, List, Tuple
 
@@ -12,11 +12,11 @@ MEAN_LENGTH = 28
 """Tokens of a mean sentence of WMT14 English-German in 37,000 subwords, with ``</s>``."""
 
 POOL = 20000
-"""Sentences that are sorted by length, as fairseq does, before a batch is taken from their middle."""
+"""This many sentences are sorted by length, as fairseq does it; the batch comes from their middle."""
 
 
 def dictionary(types: int) -> Dictionary:
-    """A dictionary of so many types, the special symbols included."""
+    """A dictionary with this number of types, including the special symbols."""
     words = Dictionary()
     if types <= len(words):
         raise BenchmarkError(f"--vocabulary must be more than the {len(words)} special symbols, not {types}")
@@ -26,7 +26,7 @@ def dictionary(types: int) -> Dictionary:
 
 
 def wmt_lengths() -> Tuple[np.ndarray, np.ndarray]:
-    """Lengths of :data:`POOL` pairs, source and target, sorted by both; the same at each call."""
+    """Lengths of :data:`POOL` pairs, source and target, sorted by both; the same in each call."""
     random = np.random.default_rng(1)
     sigma = 0.55
     target = np.exp(random.normal(np.log(MEAN_LENGTH) - sigma**2 / 2, sigma, POOL))
@@ -37,12 +37,12 @@ def wmt_lengths() -> Tuple[np.ndarray, np.ndarray]:
 
 
 def choose_lengths(tokens: int, sentences: int, length: int) -> List[Tuple[int, int]]:
-    """Source and target lengths of a batch of about ``tokens`` target tokens, or of so many ``sentences``.
+    """Source and target lengths of a batch with about ``tokens`` target tokens, or with ``sentences`` pairs.
 
     Args:
-        tokens: wanted of the target; not used if ``sentences`` is given.
-        sentences: of the batch, 0 for what ``tokens`` comes to.
-        length: of each sentence, 0 for lengths like those of WMT.
+        tokens: number of target tokens; not used if ``sentences`` is given.
+        sentences: size of the batch, or 0: ``tokens`` determines it.
+        length: length of each sentence, or 0: lengths like those of WMT.
     """
     sentences = sentences or max(1, round(tokens / (length or MEAN_LENGTH)))
     if length:
@@ -57,7 +57,7 @@ def choose_lengths(tokens: int, sentences: int, length: int) -> List[Tuple[int, 
 
 
 def make_batch(words: Dictionary, tokens: int = 0, sentences: int = 0, length: int = 0) -> Dict[str, Any]:
-    """A batch as fairseq's tasks get it, always the same; see :func:`choose_lengths`."""
+    """A batch as fairseq's tasks receive it, always the same; see :func:`choose_lengths`."""
     random = torch.Generator().manual_seed(1)
 
     def sentence(size: int) -> torch.Tensor:
@@ -74,7 +74,7 @@ def make_batch(words: Dictionary, tokens: int = 0, sentences: int = 0, length: i
 
 
 def about(batch: Dict[str, Any], pad: int) -> Dict[str, Any]:
-    """How large a batch is: sentences, tokens of both sides with ``</s>``, and the share of padding in its tensors."""
+    """The size of a batch: sentences, tokens of both sides with ``</s>``, and the share of padding in its tensors."""
     sides = {"source": batch["net_input"]["src_tokens"], "target": batch["target"]}
     counts = {side: int(tokens.ne(pad).sum()) for side, tokens in sides.items()}
     size = sum(tokens.numel() for tokens in sides.values())

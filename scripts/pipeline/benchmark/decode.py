@@ -1,4 +1,4 @@
-"""Beam search over a batch, outputs of equal length: fairseq's model and search, this plugin's, and CTranslate2's."""
+"""Beam search over a batch, with outputs of equal length: fairseq's model and search, this plugin's, CTranslate2's."""
 
 import argparse
 import importlib.util
@@ -25,7 +25,7 @@ from .timing import compared, interleaved
 
 
 def convert_stock(systems: Systems, folder: Path) -> None:
-    """Makes ``folder``: the stock model, converted by CTranslate2's own converter from a checkpoint of fairseq.
+    """Makes ``folder`` with the stock model, converted by CTranslate2's own converter from a checkpoint of fairseq.
 
     Raises:
         ValueError: the converter refuses the model.
@@ -43,10 +43,10 @@ def convert_stock(systems: Systems, folder: Path) -> None:
 
 
 def ctranslate2_candidate(systems: Systems, name: str, precision: str, function: str, model: Path) -> Candidate:
-    """CTranslate2's search over ``model``, a folder that is not needed afterwards, on as many threads as PyTorch's.
+    """CTranslate2's search with the model in the folder ``model``, on as many threads as PyTorch has.
 
-    It takes as many steps as fairseq's, but nothing forces ``</s>`` in the last one; hence the hypotheses are compared
-    with one another and not with those of fairseq.
+    It takes as many steps as fairseq's search, but nothing forces ``</s>`` in the last one. Its hypotheses are
+    therefore compared with one another, not with fairseq's. The folder is not needed afterwards.
     """
     import ctranslate2
 
@@ -68,9 +68,9 @@ def ctranslate2_candidate(systems: Systems, name: str, precision: str, function:
 
 
 def ctranslate2_candidates(systems: Systems, archs: Sequence[str]) -> List[Candidate]:
-    """CTranslate2 with the stock model, in float32, and each architecture that it can express, in float32 and int8.
+    """CTranslate2 with the stock model in float32, and with each architecture that it can compute in float32 and int8.
 
-    None where it is not installed, or was built for another device.
+    There are none if it is not installed, or was built for another device.
     """
     if importlib.util.find_spec("ctranslate2") is None:
         return []
@@ -105,7 +105,7 @@ def all_candidates(systems: Systems, archs: Sequence[str], precisions: Sequence[
 
 
 def agreement(hypotheses: Hypotheses, others: Hypotheses, name: str) -> Dict[str, Any]:
-    """How many hypotheses are the same as those of ``name``, and by how much the scores of those differ at most."""
+    """How many hypotheses are the same as those of ``name``, and the largest difference of their scores."""
     if not name:
         return {"same hypotheses": "-", "scores differ by": "-"}
     same = [(own[1], other[1]) for own, other in zip(hypotheses, others) if own[0] == other[0]]
@@ -116,13 +116,13 @@ def agreement(hypotheses: Hypotheses, others: Hypotheses, name: str) -> Dict[str
 def measure(
     systems: Systems, candidates: List[Candidate], sentences: int, rates: Dict[str, float]
 ) -> List[Dict[str, Any]]:
-    """Rows of the table for one batch of so many sentences."""
+    """Rows of the table for one batch with this number of sentences."""
     args, hypotheses_of = systems.args, {}
     batch = make_batch(systems.words, sentences=sentences, length=args.source_length)
     size = about(batch, systems.words.pad())
     on_device = utils.move_to_cuda(batch) if args.device.type == "cuda" else batch
     work = flops(systems.stock)
-    # each token of each beam goes through the decoder, once
+    # each token of each beam goes through the decoder once
     total = work["source"] * size["source tokens"] + work["target"] * sentences * args.beam * (args.length + 1)
 
     def run_of(candidate: Candidate) -> Callable[[], None]:
@@ -145,7 +145,7 @@ def measure(
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Times of beam search against stock fairseq's, for each size of the batch."""
+    """Measures beam search against stock fairseq's, for each size of the batch."""
     for arch in args.archs:
         check_arch(arch)
     if min(args.length, args.beam, *args.sentences) < 1:
@@ -172,11 +172,11 @@ def run(args: argparse.Namespace) -> Result:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark decode``."""
     archs = ["transformer_sinusoidal_base", "roformer_base"]
-    parser.add_argument("--archs", nargs="+", default=archs, help=f"to compare with stock (default: {' '.join(archs)})")
+    parser.add_argument("--archs", nargs="+", default=archs, help=f"candidates (default: {' '.join(archs)})")
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])
-    parser.add_argument("--sentences", nargs="+", type=int, default=[64, 1], help="of a batch (default: 64 1)")
-    parser.add_argument("--length", type=int, default=28, help="of all outputs, in tokens (default: 28)")
-    parser.add_argument("--source-length", type=int, default=0, help="(default: lengths like those of WMT)")
-    parser.add_argument("--beam", type=int, default=4, help="(default: 4)")
+    parser.add_argument("--sentences", nargs="+", type=int, default=[64, 1], help="sizes of the batch (default: 64 1)")
+    parser.add_argument("--length", type=int, default=28, help="tokens of each output (default: 28)")
+    parser.add_argument("--source-length", type=int, default=0, help="tokens of each source (default: like WMT)")
+    parser.add_argument("--beam", type=int, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
-    parser.add_argument("--vocabulary", type=int, default=37000, help="types (default: 37000)")
+    parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")

@@ -1,4 +1,4 @@
-"""The models and searches that the benchmark of decoding compares."""
+"""The models and searches that the decoding benchmark compares."""
 
 import argparse
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
@@ -11,23 +11,23 @@ from .machine import PRECISIONS
 from .models import STOCK, build_model, configure, make_task, same_parameters
 
 SEARCHES = {"stock search": "translation", "fast search": "fast_translation"}
-"""Name of a search to the task whose generator it is; left out while it is not registered."""
+"""Name of a search, to the task with its generator; left out if the task is not registered."""
 
 STOCK_NAME = "stock"
 
 OWN_CONVERTER = "stock, CTranslate2's converter"
 
 Hypotheses = List[Tuple[List[int], float]]
-"""For each sentence, the tokens of its best hypothesis without ``</s>``, and its score as fairseq counts it."""
+"""For each sentence, the tokens of its best hypothesis without ``</s>``, and its score as fairseq computes it."""
 
 
 class Candidate(NamedTuple):
-    """Something that translates a batch."""
+    """A system that translates a batch."""
 
     name: str
     precision: str
     function: str
-    """What computes the same, up to rounding, has the same name here: the hypotheses should be equal."""
+    """Candidates that compute the same, up to rounding, have the same name here: their hypotheses should be equal."""
     translate: Callable[[Dict[str, Any]], Hypotheses]
 
 
@@ -56,7 +56,7 @@ class Systems:
         return configure(options.get_training_parser(), flags)
 
     def build(self, arch: str) -> Any:
-        """A model with random parameters, the stock model's as far as it has them."""
+        """A model with random parameters: those of the stock model as far as it has them."""
         cfg = self.configure_model(arch)
         utils.set_torch_seed(1)
         model = build_model(make_task(cfg, self.words), cfg)
@@ -65,7 +65,7 @@ class Systems:
         return model.eval()
 
     def candidate(self, arch: str, search: str, precision: str) -> Candidate:
-        """A model of its own, prepared as ``fairseq-generate`` does, with a search."""
+        """A new model, prepared as ``fairseq-generate`` does it, with a search."""
         cfg = self.configure(SEARCHES[search])
         task, model = make_task(cfg, self.words), self.build(arch)
         model.to(device=self.args.device, dtype=PRECISIONS[precision])
@@ -83,5 +83,5 @@ class Systems:
 
 
 def function_of(arch: str) -> str:
-    """The first name of what computes the same as ``arch``, given the same parameters."""
+    """The first architecture that computes the same as ``arch``, given the same parameters."""
     return STOCK if arch.startswith(("transformer_sinusoidal_", "fairseq_transformer_")) else arch

@@ -1,7 +1,7 @@
-"""Makes a large parallel corpus of a small one, to measure preparation at size.
+"""Makes a large parallel corpus from a small one, to measure preparation at full size.
 
-Copy 0 is the corpus; in copy N, N is appended to each rare word, so that word types grow with the text as they do in a
-real one, while the frequent words stay.
+Copy 0 is the corpus itself. Copy N appends N to each rare word, so the number of types grows with the text as in a real
+corpus, while the frequent words stay.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ def enlarge(prefix: str, out: str, lang: str, copies: int, rare: int) -> int:
     """Writes ``OUT.LANG``; returns its number of lines.
 
     Args:
-        rare: a word that occurs at most so many times in its side of the corpus is varied.
+        rare: words that occur at most this often on their side of the corpus are varied.
     """
     text: List[List[str]] = [line.split(" ") for line in lines(find(prefix, lang))]
     counts = Counter(word for words in text for word in words)

@@ -1,4 +1,4 @@
-"""What the times belong to: the machine, and the rate at which it multiplies matrices."""
+"""Describes the machine, and measures the rate at which it multiplies matrices."""
 
 import os
 import platform
@@ -11,11 +11,11 @@ import torch
 from .timing import digits, synchronize
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "autocast": torch.bfloat16}
-"""How numbers are kept and multiplied, to the type of the matrix products."""
+"""Name of a precision, to the type of its matrix products."""
 
 CPU_INFO = Path("/proc/cpuinfo")
 SIZES = {"cpu": (1024, 2048), "cuda": (4096, 8192)}
-SECONDS = 1.0  # of multiplying, for each size
+SECONDS = 1.0  # seconds of multiplying, for each size
 
 
 def cpu_name() -> str:

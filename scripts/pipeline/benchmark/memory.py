@@ -1,4 +1,4 @@
-"""Peak memory of something, in a process of its own."""
+"""Measures peak memory in a separate process."""
 
 import contextlib
 import resource
@@ -20,8 +20,8 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident(field: str) -> int:
-    """Bytes of this process that are in memory: ``VmRSS`` now, ``VmHWM`` at most so far."""
-    if STATUS.exists():  # not ru_maxrss, which begins with the parent's
+    """Bytes of this process in memory: ``VmRSS`` is the present value, ``VmHWM`` the peak so far."""
+    if STATUS.exists():  # not ru_maxrss, which begins with the parent's value
         lines = STATUS.read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -30,9 +30,9 @@ def resident(field: str) -> int:
 def measure(
     build: Callable[..., Callable[[], Any]], device: torch.device, threads: int, *arguments: Any
 ) -> Dict[str, float]:
-    """Peak memory of the first steps that ``build(*arguments)`` makes, whole and above what it had built before.
+    """Peak memory of the first steps that ``build(*arguments)`` makes, in all and above the memory before the steps.
 
-    Of the process on a CPU; on a GPU, of the tensors there.
+    On a CPU it is the memory of the process; on a GPU, that of the tensors there.
     """
     quiet()
     torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""Models, tasks and configurations as fairseq's own command-line tools build them, but for data: it is in memory."""
+"""Builds models, tasks and configurations as fairseq's own command-line tools do, but with data in memory."""
 
 import argparse
 from typing import Any, Dict, NoReturn, Sequence
@@ -17,7 +17,7 @@ import fairseq_rope  # noqa: F401  (registers the architectures)
 from . import BenchmarkError
 
 STOCK = "transformer_wmt_en_de"
-"""fairseq's own transformer of base size: what the name ``stock`` stands for."""
+"""fairseq's own transformer of base size, the model of the candidate ``stock``."""
 
 Flops = Dict[str, float]
 
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser, flags: Sequence[str], bf16: bool 
 
     parser.error = refuse  # type: ignore[method-assign]
     args = options.parse_args_and_arch(parser, ["no-data", *flags, *(["--bf16"] if bf16 else [])])
-    args.tpu = False  # what fairseq-train takes --bf16 for
+    args.tpu = False  # fairseq-train takes --bf16 for a TPU
     cfg = convert_namespace_to_omegaconf(args)
     add_defaults(cfg)
     return cfg
@@ -52,10 +52,10 @@ def make_task(cfg: Any, words: Dictionary) -> Any:
 
 
 def build_model(task: Any, cfg: Any) -> Any:
-    """The model of a configuration, with the parameters that fairseq begins with.
+    """The model of a configuration, with fairseq's initial parameters.
 
     Raises:
-        BenchmarkError: its options do not fit each other.
+        BenchmarkError: the options do not fit together.
     """
     try:
         return task.build_model(cfg.model)
@@ -64,9 +64,9 @@ def build_model(task: Any, cfg: Any) -> Any:
 
 
 def same_parameters(model: nn.Module, other: nn.Module) -> bool:
-    """Gives ``model`` the parameters of ``other`` that it has as well; True if those are all of both.
+    """Copies the parameters that ``model`` and ``other`` share to ``model``; True if they share all of them.
 
-    Position tables that are computed are no parameters, so that models of different encodings can be the same here.
+    Computed position tables are not parameters, so models with different encodings can share all of them.
     """
     own, others = dict(model.named_parameters()), dict(other.named_parameters())
     common = [name for name in own if name in others and own[name].shape == others[name].shape]

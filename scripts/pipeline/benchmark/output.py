@@ -1,4 +1,4 @@
-"""A result as a Markdown table and as JSON."""
+"""Prints a result as a Markdown table, and prepares it for JSON."""
 
 import shlex
 from typing import Any, Dict, List, Sequence
@@ -11,7 +11,7 @@ PATHS = ("--out", "--corpus")
 
 
 def as_command(words: Sequence[str]) -> str:
-    """The command line; folders of one machine mean nothing elsewhere."""
+    """The command line, without folders, which mean nothing on another machine."""
     shown = ["PATH" if previous in PATHS and word[:1] != "-" else word for previous, word in zip(["", *words], words)]
     return shlex.join(["scripts/benchmark.sh", *shown])
 
@@ -23,7 +23,7 @@ def as_table(rows: List[Dict[str, Any]]) -> str:
 
 
 def as_text(result: Result) -> str:
-    """The table, and below it what it is about."""
+    """The table, with its conditions below."""
     settings = [f"{name}: {_plain(value)}" for name, value in result.items() if name not in ("what", "rows")]
     return "\n".join([as_table(result["rows"]), "", result["what"], *settings])
 

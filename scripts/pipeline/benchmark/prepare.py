@@ -1,4 +1,4 @@
-"""scripts/prepare.sh against the plain chain of the libraries' own commands, which makes the same files."""
+"""scripts/prepare.sh against a plain chain of the libraries' own commands, which makes the same files."""
 
 import argparse
 import os
@@ -28,14 +28,14 @@ FILES = [f"{subset}.{lang}" for subset in SUBSETS for lang in LANGUAGES]
 RATIO = "3"  # of lengths in the demo corpus's short sentences
 
 Times = Dict[str, float]
-"""Step to seconds."""
+"""Name of a step, to seconds."""
 
 
 def call(*words: Any, source: Any = None, target: Any = None) -> None:
-    """Runs a command, as a filter from one file to another if they are given.
+    """Runs a command, as a filter from one file to another if these are given.
 
     Raises:
-        BenchmarkError: it fails.
+        BenchmarkError: the command fails.
     """
     venv = os.environ.get("VENV", sys.prefix)
     path = f"{venv}/bin{os.pathsep}{os.environ['PATH']}"
@@ -49,7 +49,7 @@ def call(*words: Any, source: Any = None, target: Any = None) -> None:
 
 
 def ours(corpus: Path, out: Path, merges: int) -> Times:
-    """``prepare.sh``; how long each step took by the stamps that it leaves."""
+    """Runs ``prepare.sh``; returns the time of each step, from the stamps that it leaves."""
     start = time.time()
     sets = [word for subset in SUBSETS for word in (f"--{subset}", corpus / subset)]
     call(ROOT / "scripts/prepare.sh", *sets, "--merges", merges, "--ratio", RATIO, "--out", out)
@@ -58,7 +58,7 @@ def ours(corpus: Path, out: Path, merges: int) -> Times:
 
 
 def plain(corpus: Path, out: Path, merges: int) -> Times:
-    """The commands of sacremoses, subword-nmt and fairseq, with one process each; cleaning is this project's."""
+    """Runs the commands of sacremoses, subword-nmt and fairseq, one process each, and this project's cleaning."""
     raw, tok, bpe = (out / name for name in ("raw", "tok", "bpe"))
     codes, ends = out / "bpecodes", [time.time()]
     for folder in (raw, tok, bpe):
@@ -88,13 +88,13 @@ def plain(corpus: Path, out: Path, merges: int) -> Times:
 
 
 def same_files(ours: Path, plain: Path) -> bool:
-    """Whether the binarised data of two folders are the same, byte by byte."""
+    """Whether the binarised data in two folders are the same, byte by byte."""
     names = [path.name for path in (plain / "bin").iterdir() if path.suffix in (".bin", ".idx", ".txt")]
     return bool(names) and all((plain / "bin" / n).read_bytes() == (ours / "bin" / n).read_bytes() for n in names)
 
 
 def make_corpus(prefix: str, pairs: int, folder: Path) -> int:
-    """The demo corpus in ``folder``, with the text of ``prefix``, or its own enlarged, to train on; its pairs."""
+    """Copies the demo corpus to ``folder``, with ``prefix`` or an enlarged copy as training text; returns its pairs."""
     folder.mkdir()
     for file in FILES[len(LANGUAGES) :]:
         shutil.copy(DEMO / file, folder / file)
@@ -110,7 +110,7 @@ def make_corpus(prefix: str, pairs: int, folder: Path) -> int:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Times of the whole preparation and of its steps."""
+    """Measures the whole preparation and its steps."""
     if min(args.pairs, args.merges) < 1:
         raise BenchmarkError("--pairs and --merges must be at least 1")
     times: Dict[str, List[Times]] = {OURS: [], PLAIN: []}
@@ -146,6 +146,11 @@ def run(args: argparse.Namespace) -> Result:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark prepare``."""
-    parser.add_argument("--corpus", default="", metavar="PREFIX", help="training text: PREFIX.en and PREFIX.de")
-    parser.add_argument("--pairs", type=int, default=50000, help="of the demo corpus, enlarged (default: 50000)")
-    parser.add_argument("--merges", type=int, default=8000, help="of BPE (default: 8000)")
+    parser.add_argument("--corpus", default="", metavar="PREFIX", help="training text: PREFIX.en, PREFIX.de")
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        default=50000,
+        help="pairs of the enlarged demo corpus, if there is no --corpus (default: 50000)",
+    )
+    parser.add_argument("--merges", type=int, default=8000, help="BPE merges (default: 8000)")

@@ -1,4 +1,4 @@
-"""RoPE alone, on queries and keys as the attention makes them, against a copy of both."""
+"""RoPE alone, on queries and keys in the layout of the attention, against a copy of both."""
 
 import argparse
 import importlib
@@ -19,7 +19,7 @@ from .timing import compared, interleaved
 
 REPEATS = 21
 CALLS = 20
-"""Calls that are timed together: one takes less than a millisecond."""
+"""This many calls are timed together, because one takes less than a millisecond."""
 
 COPY = "copy"
 Rotate = Callable[[Tensor, Tensor], Tuple[Tensor, Tensor]]
@@ -32,7 +32,7 @@ def view(args: argparse.Namespace, precision: str) -> Tensor:
 
 
 def ours(args: argparse.Namespace, layout: str) -> Rotate:
-    """The plugin's rotation, its angles computed before, as they are once for all layers."""
+    """The plugin's rotation; the angles are computed before, as once for all layers in a model."""
     stack = Stack(args.heads * args.head_dim, args.heads, 1, args.length, padding_idx=1, causal=False)
     encoding = RotaryEncoding(stack, RotaryOptions(layout=layout))
     positions = torch.arange(args.length, device=args.device)[None]
@@ -42,7 +42,7 @@ def ours(args: argparse.Namespace, layout: str) -> Rotate:
 
 
 def cos_and_sin(args: argparse.Namespace, precision: str) -> Tuple[Tensor, Tensor]:
-    """Of the angles in layout ``half``, each ``(T, D)``, in the precision of q and k as elsewhere."""
+    """Cosines and sines of the angles in layout ``half``, each ``(T, D)``, in the precision of q and k."""
     exponents = torch.arange(0, args.head_dim, 2, device=args.device) / -args.head_dim
     angles = torch.arange(args.length, device=args.device)[:, None] * 10000.0**exponents
     angles = torch.cat([angles, angles], dim=-1)
@@ -50,7 +50,7 @@ def cos_and_sin(args: argparse.Namespace, precision: str) -> Tuple[Tensor, Tenso
 
 
 def eager(args: argparse.Namespace, precision: str) -> Rotate:
-    """The formula that most models write down: ``x cos + (-x2, x1) sin``, in layout ``half``."""
+    """The formula in most models: ``x cos + (-x2, x1) sin``, in layout ``half``."""
     cos, sin = cos_and_sin(args, precision)
 
     def rotated(x: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def eager(args: argparse.Namespace, precision: str) -> Rotate:
 
 
 def candidates(args: argparse.Namespace, precision: str) -> Dict[str, Rotate]:
-    """What rotates q and k, by name; Liger's kernel where it is installed and there is a GPU."""
+    """The rotations of q and k, by name; includes Liger's kernel if it is installed and there is a GPU."""
     candidates = {f"ours, {layout}": ours(args, layout) for layout in LAYOUTS}
     candidates["eager, half"] = eager(args, precision)
     if args.device.type == "cuda" and importlib.util.find_spec("liger_kernel"):
@@ -72,7 +72,7 @@ def candidates(args: argparse.Namespace, precision: str) -> Dict[str, Rotate]:
 
 
 def passes(args: argparse.Namespace, precision: str) -> Dict[str, Dict[str, Callable[[], Any]]]:
-    """Calls to time: for the forward pass, and for it with the backward pass, each candidate."""
+    """The calls to time: each candidate's forward pass, alone and with its backward pass."""
     q, k, grad_q, grad_k = (view(args, precision) for _ in range(4))
     forward: Dict[str, Callable[[], Any]] = {COPY: lambda: (q.clone(), k.clone())}
     both: Dict[str, Callable[[], Any]] = {COPY: lambda: [x.clone() for x in (q, k, grad_q, grad_k)]}
@@ -84,12 +84,12 @@ def passes(args: argparse.Namespace, precision: str) -> Dict[str, Dict[str, Call
 
 
 def forward_backward(rotate: Rotate, leaves: Sequence[Tensor], gradients: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The gradients of q and k ``leaves``, given those of what they are rotated to."""
+    """The gradients of q and k ``leaves``, given the gradients of the rotated ones."""
     return torch.autograd.grad(rotate(*leaves), leaves, gradients)
 
 
 def repeated(call: Callable[[], Any]) -> Callable[[], None]:
-    """``call``, :data:`CALLS` times."""
+    """Repeats ``call`` :data:`CALLS` times."""
 
     def calls() -> None:
         for _ in range(CALLS):
@@ -99,7 +99,7 @@ def repeated(call: Callable[[], Any]) -> Callable[[], None]:
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Times of a rotation of q and k against a copy of them in the same layout of memory."""
+    """Measures the rotation of q and k against a copy of them in the same memory layout."""
     if min(args.sentences, args.length, args.heads, args.head_dim) < 1 or args.head_dim % 2:
         raise BenchmarkError("--sentences, --length and --heads must be at least 1, --head-dim even")
     rows: List[Dict[str, Any]] = []
@@ -122,8 +122,8 @@ def run(args: argparse.Namespace) -> Result:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark rope``."""
-    parser.add_argument("--sentences", type=int, default=73, help="(default: 73)")
-    parser.add_argument("--length", type=int, default=28, help="tokens of each (default: 28)")
-    parser.add_argument("--heads", type=int, default=8, help="(default: 8)")
+    parser.add_argument("--sentences", type=int, default=73, help="number of sentences (default: 73)")
+    parser.add_argument("--length", type=int, default=28, help="tokens of each sentence (default: 28)")
+    parser.add_argument("--heads", type=int, default=8, help="number of heads (default: 8)")
     parser.add_argument("--head-dim", type=int, default=64, help="channels of a head (default: 64)")
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])

@@ -1,4 +1,4 @@
-"""Times of candidates that run in turn, and their ratios round by round."""
+"""Measures candidates that take turns, and divides their times round by round."""
 
 import statistics
 import time
@@ -8,11 +8,11 @@ import torch
 from tqdm import tqdm
 
 Seconds = Dict[str, List[float]]
-"""For each candidate, its time in each round."""
+"""Name of a candidate, to its time in each round."""
 
 
 def synchronize(device: torch.device) -> None:
-    """Waits for what the device was given to do; a CPU does it at once."""
+    """Waits until the device has done its work; a CPU works at once."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -20,9 +20,9 @@ def synchronize(device: torch.device) -> None:
 def interleaved(
     candidates: Dict[str, Callable[[], Any]], repeats: int, device: torch.device, warm_up: int = 1
 ) -> Seconds:
-    """Seconds of each call of each candidate, called in turn ``repeats`` times after ``warm_up`` calls.
+    """Seconds of each call of each candidate; the candidates take turns ``repeats`` times, after ``warm_up`` calls.
 
-    Every other round goes backwards, so that nobody always follows the same neighbour.
+    Every other round goes backwards, so no candidate always follows the same neighbour.
     """
     seconds: Seconds = {name: [] for name in candidates}
     for number in tqdm(range(warm_up + repeats), unit=" rounds", disable=None):
@@ -38,7 +38,7 @@ def interleaved(
 
 
 def digits(value: float, count: int = 4) -> float:
-    """``value`` with so many significant digits."""
+    """``value`` with this number of significant digits."""
     return float(f"{value:.{count}g}")
 
 
@@ -48,7 +48,7 @@ def spread(values: Sequence[float]) -> List[float]:
 
 
 def compared(seconds: Seconds, baseline: str) -> Dict[str, Dict[str, Any]]:
-    """For each candidate its median time, and how many times as fast as ``baseline`` it is, by rounds.
+    """Each candidate's median time, and how many times as fast as ``baseline`` it is, by rounds.
 
     Returns:
         Columns of a table: ``seconds``; ``times as fast``, the median of baseline's time / candidate's time of the same

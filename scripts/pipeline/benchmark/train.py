@@ -1,4 +1,4 @@
-"""One training step, by fairseq's own ``Trainer``: forward, loss, backward, gradient norm, optimiser."""
+"""One training step with fairseq's own ``Trainer``: forward, loss, backward, gradient norm, optimizer."""
 
 import argparse
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
@@ -24,11 +24,11 @@ RECIPE = [
     *["--share-all-embeddings", "--clip-norm", "0.0", "--label-smoothing", "0.1", "--adam-betas", "(0.9, 0.98)"],
     *["--lr-scheduler", "inverse_sqrt", "--warmup-init-lr", "1e-7", "--warmup-updates", "4000", "--lr", "5e-4"],
 ]
-"""What ``scripts/train.sh`` gives all architectures."""
+"""Flags that ``scripts/train.sh`` gives all architectures."""
 
 
 class Candidate(NamedTuple):
-    """Something to train with: ``ARCH[:CRITERION[:OPTIMIZER]][@PRECISION]`` on the command line, or ``stock``."""
+    """A candidate: ``ARCH[:CRITERION[:OPTIMIZER]][@PRECISION]`` on the command line, or ``stock``."""
 
     name: str
     arch: str
@@ -38,10 +38,10 @@ class Candidate(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, criterion: str, optimizer: str, precision: str) -> "Candidate":
-        """What ``text`` says, with these for what it leaves out.
+        """The candidate that ``text`` describes, with these defaults.
 
         Raises:
-            BenchmarkError: a part of it is not registered.
+            BenchmarkError: a part of ``text`` is not registered.
         """
         system, _, own_precision = text.partition("@")
         if system == "stock":
@@ -59,7 +59,7 @@ class Candidate(NamedTuple):
 def build_trainer(
     candidate: Candidate, vocabulary: int, flags: Sequence[str], device: torch.device, start: Optional[Trainer] = None
 ) -> Trainer:
-    """The trainer that ``fairseq-train`` would build, with the parameters of ``start`` as far as it has them."""
+    """The trainer that ``fairseq-train`` would build, with the parameters of ``start`` as far as they fit."""
     own = ["--arch", candidate.arch, "--criterion", candidate.criterion, "--optimizer", candidate.optimizer]
     own += ["--distributed-world-size", "1", *(["--cpu"] if device.type == "cpu" else [])]
     cfg = configure(options.get_training_parser(), [*RECIPE, *own, *flags], candidate.precision == "bf16")
@@ -77,18 +77,18 @@ def build_trainer(
 
 
 def batch_of(args: argparse.Namespace) -> Dict[str, Any]:
-    """The batch that the command line asks for."""
+    """The batch that the command line describes."""
     return make_batch(dictionary(args.vocabulary), args.tokens, args.sentences, args.length)
 
 
 def first_step(candidate: Candidate, args: argparse.Namespace) -> Callable[[], Any]:
-    """Builds a candidate; the result makes one step. For a process of its own."""
+    """Builds a candidate, in a separate process; the result makes one step."""
     trainer, batch = build_trainer(candidate, args.vocabulary, args.flags, args.device), batch_of(args)
     return lambda: trainer.train_step([batch])
 
 
 def run(args: argparse.Namespace) -> Result:
-    """Times of training steps against the baseline's, and the loss that each candidate has in the last one."""
+    """Measures training steps against the baseline's; also returns each candidate's loss in the last step."""
     texts = list(dict.fromkeys([args.baseline, *args.archs]))
     candidates = [Candidate.parse(text, args.criterion, args.optimizer, args.precision) for text in texts]
     batch = batch_of(args)
@@ -141,17 +141,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="candidates; `stock` is fairseq's own model, criterion and optimizer "
         "(default: transformer_sinusoidal_base roformer_base)",
     )
-    parser.add_argument("--baseline", default="stock", help="what they are compared with (default: stock)")
-    parser.add_argument("--criterion", default=CRITERION, help=f"(default: {CRITERION})")
-    parser.add_argument("--optimizer", default=OPTIMIZER, help=f"(default: {OPTIMIZER})")
+    parser.add_argument("--baseline", default="stock", help="candidate to compare with (default: stock)")
+    parser.add_argument(
+        "--criterion", default=CRITERION, help=f"criterion of candidates that name none (default: {CRITERION})"
+    )
+    parser.add_argument(
+        "--optimizer", default=OPTIMIZER, help=f"optimizer of candidates that name none (default: {OPTIMIZER})"
+    )
     parser.add_argument(
         "--precision",
         choices=list(PRECISIONS),
         default="fp32",
         help="bf16: fairseq's --bf16; autocast: fp32 parameters and bf16 matrix products (default: fp32)",
     )
-    parser.add_argument("--tokens", type=int, default=2044, help="target tokens of the batch, about (default: 2044)")
-    parser.add_argument("--sentences", type=int, default=0, help="of the batch, in place of --tokens")
-    parser.add_argument("--length", type=int, default=0, help="of all sentences (default: lengths like those of WMT)")
-    parser.add_argument("--vocabulary", type=int, default=37000, help="types (default: 37000)")
-    parser.add_argument("--memory", action="store_true", help="also the peak memory of each, in a process of its own")
+    parser.add_argument("--tokens", type=int, default=2044, help="about how many target tokens (default: 2044)")
+    parser.add_argument("--sentences", type=int, default=0, help="size of the batch, instead of --tokens")
+    parser.add_argument("--length", type=int, default=0, help="tokens of each sentence (default: like WMT)")
+    parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
+    parser.add_argument("--memory", action="store_true", help="also measure peak memory, in separate processes")

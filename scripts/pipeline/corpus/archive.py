@@ -1,4 +1,4 @@
-"""Text out of archives, which are not unpacked, and out of test sets in NIST's SGML. It needs no fairseq."""
+"""Reads text from archives without unpacking them, and from test sets in NIST's SGML. It needs no fairseq."""
 
 import html
 import re
@@ -12,10 +12,10 @@ from .text import CorpusError, lines
 
 
 def read_member(path: Path, member: str) -> Iterator[str]:
-    """Lines of one member of a tar archive, which is not unpacked; segments, if it is in SGML.
+    """Lines of one member of a tar archive, or its segments if it is in SGML.
 
     Raises:
-        ArchiveError: there is no such member, a damaged archive, or text that is not UTF-8.
+        ArchiveError: the member is missing, the archive is damaged, or the text is not UTF-8.
     """
     try:
         with tarfile.open(path, "r:gz") as tar:
@@ -43,7 +43,7 @@ def _decoded(data: bytes, place: str) -> str:
 
 
 def sgm_segments(data: bytes, name: str) -> List[str]:
-    """The segments of a test set in the SGML of NIST, in the order of the file, without entities.
+    """The segments of a test set in NIST's SGML, in the order of the file, without entities.
 
     Raises:
         ArchiveError: the segments of a document are not numbered 1, 2, 3, ..., or there are none.
@@ -63,7 +63,7 @@ def read_file(path: Path) -> Iterator[str]:
     """Lines of a text file (also with .gz), or the segments of a test set in SGML (.sgm).
 
     Raises:
-        ArchiveError: it is not there, not UTF-8 or damaged.
+        ArchiveError: the file is missing, not UTF-8 or damaged.
     """
     try:
         yield from sgm_segments(path.read_bytes(), str(path)) if path.suffix == ".sgm" else lines(path)

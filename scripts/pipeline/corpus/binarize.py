@@ -1,8 +1,8 @@
 """Binarises a parallel corpus with a joined dictionary as ``fairseq-preprocess`` does, in shards on several processors.
 
-The files are those of ``fairseq-preprocess --joined-dictionary``, byte by byte, by fairseq's own dictionary and
+The files are those of ``fairseq-preprocess --joined-dictionary``, byte by byte, made with fairseq's own dictionary and
 builder. That command shows no progress, keeps nothing when it is killed, and waits for its other processes before it
-does its own share; here finished shards stay in ``BIN.shards``. The dictionary is that of the subset ``train``.
+does its own share. Here, finished shards stay in ``BIN.shards``. The dictionary is made from the subset ``train``.
 """
 
 import json
@@ -47,7 +47,7 @@ def count_shard(path: Path, shard: Shard, part: Path) -> Done:
 
 
 def binarize_shard(path: Path, shard: Shard, part: Path, dictionary_path: Path) -> Done:
-    """Writes the indices of a shard, each line with </s> behind it, as ``PART.{bin,idx}``; returns counts."""
+    """Writes the indices of a shard, with </s> at the end of each line, as ``PART.{bin,idx}``; returns counts."""
     dictionary = Dictionary.load(str(dictionary_path))
     indices, unknown, eos = dictionary.indices, dictionary.unk(), dictionary.eos()
     builder = make_builder(data_file_path(str(part)), impl=IMPLEMENTATION, vocab_size=len(dictionary))
@@ -63,7 +63,7 @@ def binarize_shard(path: Path, shard: Shard, part: Path, dictionary_path: Path) 
 
 
 def _finish(done: Done) -> None:
-    """Writes the counts of a shard: PART, which says that it is finished."""
+    """Writes the counts of a shard to PART, which marks it as finished."""
     path, content = done
     write_text(path, json.dumps(content, ensure_ascii=False))
 
@@ -83,21 +83,21 @@ def build_dictionary(counts: List[Path]) -> Dictionary:
 def binarize(
     folder: Path, langs: Tuple[str, str], subsets: Dict[str, str], out: Path, workers: int, lines: int
 ) -> Dict[str, Dict[str, Dict[str, int]]]:
-    """Makes ``out``; returns ``sentences``, ``tokens`` and ``unknown`` for each subset and language.
+    """Makes ``out``; returns the numbers ``sentences``, ``tokens`` and ``unknown`` for each subset and language.
 
     Args:
-        folder: has the text, tokens with spaces between, as ``NAME.LANG``.
+        folder: the folder with the text, tokens separated by spaces, as ``NAME.LANG``.
         langs: source and target language.
         subsets: fairseq's name (train, valid, test, test1, ...) to the file's NAME.
-        out: the folder to make; what was there is replaced.
-        lines: of a shard at most; what each worker loses when this is killed.
+        out: the folder to make, or to replace.
+        lines: the largest size of a shard; a kill costs each worker one shard.
     """
     sources = {(subset, lang): folder / f"{name}.{lang}" for subset, name in subsets.items() for lang in langs}
     folder_of_parts, temporary = out.with_name(f"{out.name}.shards"), out.with_name(f"{out.name}.tmp")
     shards = {key: _even(path, workers, lines) for key, path in sources.items()}
     key = key_of((subsets, list(shards.items())), list(sources.values()))
     keep_if_the_same(folder_of_parts, key)
-    parts = folder_of_parts / key[:16]  # what a killed run's processes still write does not get among these
+    parts = folder_of_parts / key[:16]  # processes that a killed run left behind must not write among these
     parts.mkdir(exist_ok=True)
     dictionary_path = parts / "dict.txt"
     with ProcessPoolExecutor(workers, initializer=_begin_worker) as pool:
@@ -141,7 +141,7 @@ def binarize(
 
 
 def _begin_worker() -> None:
-    """Leaves signals to the process that has the pool, and does not outlive it."""
+    """Leaves signals to the parent process, and does not outlive it."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     end_with_parent()

@@ -1,9 +1,9 @@
 """Learns joint BPE as ``subword-nmt learn-joint-bpe-and-vocab`` does, on several processors.
 
-The codes are those of subword-nmt's own command, byte by byte. Words are counted in parallel; learning from the counts
-is the work of one process, in which the search for the most frequent pair, most of the time, is made faster. For the
-vocabularies of the two sides the command applies the codes to the whole text; here they are applied to each word once,
-and only when asked for.
+The codes are those of subword-nmt's own command, byte by byte. Words are counted in parallel. One process learns from
+the counts; this module makes its slowest part faster, the search for the most frequent pair. For the vocabularies of
+the two sides, subword-nmt's command applies the codes to the whole text; this module applies them to each word once,
+and only on request.
 """
 
 import io
@@ -31,8 +31,9 @@ def learn(
     """Writes the codes to ``out``; returns the tokens and types of each file, and the number of merges.
 
     Args:
-        vocabularies: for each of ``paths`` a file that gets its subwords and their counts, the most frequent first, as
-            ``subword-nmt apply-bpe --vocabulary`` reads them; or none.
+        vocabularies: none; or for each of ``paths`` a file to write its subwords to, with their counts, the most
+        frequent
+            first, as ``subword-nmt apply-bpe --vocabulary`` reads them.
 
     Raises:
         Failure: there are no words.
@@ -59,7 +60,7 @@ def learn(
 
 
 def _max(items: Iterable[Any], key: Optional[Callable[[Any], Any]] = None) -> Any:
-    """For the library: the pair with the largest (count, pair), without a call of ``key`` for each pair."""
+    """Replaces ``max`` in the library: finds the largest (count, pair) without a call of ``key`` for each pair."""
     if key is None or not isinstance(items, dict):
         return max(items) if key is None else max(items, key=key)
     count, pair = max(zip(items.values(), items))
@@ -67,11 +68,11 @@ def _max(items: Iterable[Any], key: Optional[Callable[[Any], Any]] = None) -> An
     return pair
 
 
-library.max = _max  # before the builtin of that name, in this module only
+library.max = _max  # shadows the builtin of that name in the library's module only
 
 
 def write_vocabulary(words: "Counter[str]", codes: Path, out: Path) -> None:
-    """Writes how often each subword occurs in words of these counts."""
+    """Writes how often each subword occurs, given the counts of words."""
     subwords: Counter[str] = Counter()
     with codes.open(encoding="utf-8") as file:
         bpe = BPE(file)

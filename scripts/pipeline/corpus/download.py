@@ -1,7 +1,7 @@
-"""Downloads that can be interrupted, of files whose hashes are recorded. It needs no fairseq.
+"""Downloads files, continues after an interruption, and records hashes. It needs no fairseq.
 
-No list of hashes is published with the archives of WMT: the first download writes down what it got in ``SHA256SUMS``
-beside them, and whatever is there is checked from then on.
+The archives of WMT are published without hashes. The first download writes the hashes of its files to ``SHA256SUMS``
+beside them, and later calls check the files against it.
 """
 
 import gzip
@@ -23,11 +23,11 @@ SUMS = "SHA256SUMS"
 
 
 class ArchiveError(Failure):
-    """An archive that cannot be had or used; the message is one line and names the remedy."""
+    """An archive cannot be downloaded or used; the message is one line and names the remedy."""
 
 
 def read_sums(folder: Path) -> Dict[str, str]:
-    """File names to hashes, from ``SHA256SUMS``; empty without that file."""
+    """Maps file names to hashes, from ``SHA256SUMS``; empty without that file."""
     path = folder / SUMS
     rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
     if any(len(row) != 2 for row in rows):
@@ -36,15 +36,15 @@ def read_sums(folder: Path) -> Dict[str, str]:
 
 
 def write_sums(folder: Path, sums: Dict[str, str]) -> None:
-    """As ``sha256sum`` writes them."""
+    """Writes the hashes as ``sha256sum`` does."""
     write_text(folder / SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
 
 
 def download(url: str, folder: Path) -> Path:
-    """The gzip file at ``url`` in ``folder``, fetched if it is not there, and checked against ``SHA256SUMS``.
+    """Downloads the gzip file at ``url`` to ``folder`` if it is missing, and checks it against ``SHA256SUMS``.
 
     Raises:
-        ArchiveError: no answer, no such file, less than was announced, or another hash than before.
+        ArchiveError: there is no answer, no such file, too little data, or another hash than before.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path, sums = folder / url.rsplit("/", 1)[1], read_sums(folder)
@@ -62,7 +62,7 @@ def download(url: str, folder: Path) -> Path:
 
 
 def _fetch(url: str, path: Path) -> None:
-    """Downloads ``url`` to ``path`` by way of ``path.part``, which a later call continues."""
+    """Downloads ``url`` to ``path.part``, which a later call continues, and renames it to ``path``."""
     part = path.with_name(f"{path.name}.part")
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
@@ -77,7 +77,7 @@ def _fetch(url: str, path: Path) -> None:
             _copy(answer, part, have, total, path.name)
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-            part.unlink()  # not a beginning of what is there now
+            part.unlink()  # not the beginning of the present file
             return _fetch(url, path)
         raise ArchiveError(f"{url}: {error.code} {error.reason}: try another --mirror") from None
     except (urllib.error.URLError, OSError, http.client.HTTPException, ValueError) as error:

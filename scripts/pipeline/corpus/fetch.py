@@ -1,8 +1,8 @@
-"""Downloads the parts of WMT14 English-German from their public addresses and makes text of them.
+"""Downloads the parts of WMT14 English-German from their public addresses and extracts their text.
 
 The text is train (Europarl v7, Common Crawl and News Commentary, 4.5 million pairs), newstest2013 and newstest2014 (all
-3,003 lines), as .en and .de. Called again after an interruption it goes on. What is there is checked against
-SHA256SUMS, which the first download writes, since no hashes are published with the archives.
+3,003 lines), as .en and .de. After an interruption, call it again: it continues. The archives are published without
+hashes. The first download writes SHA256SUMS, and later calls check the archives against it.
 
 Example: scripts/download.sh --out /data/wmt14
 """
@@ -20,7 +20,7 @@ from .wmt14 import LANGS, NAMES, NEWS_COMMENTARY, Own, archives, extract, source
 
 
 def _own_files(text: Sequence[str], option: str, parser: Parser) -> Tuple[Path, Path]:
-    """The user's own two files of a test set, given as two words or as one text with a space between."""
+    """The user's own two files of a test set, given as two words or as one text with a space."""
     words = text[0].split() if len(text) == 1 else text
     if len(words) != len(LANGS):
         parser.error(f"{option} needs two files, \"EN DE\", not '{' '.join(text)}'")
@@ -32,18 +32,20 @@ def _own_files(text: Sequence[str], option: str, parser: Parser) -> Tuple[Path, 
 
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="gets the text, and archives/ with their SHA256SUMS")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="output folder: the text, and archives/ with their SHA256SUMS"
+    )
     parser.add_argument(
         "--mirror",
         metavar="URL_OR_FOLDER",
-        help="has the archives under the same names",
+        help="take the archives from here, under the same names",
     )
     parser.add_argument(
         "--news-commentary",
         type=int,
         choices=sorted(NEWS_COMMENTARY),
         default=9,
-        help="version: 9, that of WMT14 (default), or 12, as newer scripts use",
+        help="version: 9, as in WMT14 (default), or 12, as in newer scripts",
     )
     for subset in ("valid", "test"):
         parser.add_argument(
@@ -67,7 +69,7 @@ def fetch(out: Path, mirror: Optional[str], news_commentary: int, own: Own) -> N
     """Downloads what is missing, checks all of it, and makes the text if it is not there yet.
 
     Raises:
-        ArchiveError: an archive cannot be had or used.
+        ArchiveError: an archive cannot be downloaded or used.
     """
     folder = out / "archives"
     for archive in archives(news_commentary, own):

@@ -1,8 +1,9 @@
-"""Prepares parallel text for fairseq: checked, normalised, tokenised, split by joint BPE, cleaned and binarised.
+"""Prepares parallel text for fairseq: checks, normalises, tokenises, splits by joint BPE, cleans and binarises it.
 
-A step that was done before with the same settings and input is skipped, and a killed one goes on. Tokenising, applying
-BPE and binarising lose no more than the shard (200,000 lines) that each process was at. Copying and cleaning (seconds)
-and learning BPE (one long computation) begin anew. The numbers of each step are printed, and kept in OUT/prepare.json.
+It skips steps that were done with the same settings and input, and continues a step that was killed. In tokenising,
+applying BPE and binarising, each process loses at most its current shard (200,000 lines). Copying and cleaning
+(seconds) and learning BPE (one long computation) begin anew. It prints the numbers of each step and writes
+OUT/prepare.json.
 
 Example:
   scripts/prepare.sh --train data/demo/train --valid data/demo/valid --test data/demo/test --merges 500 --out /tmp/demo
@@ -27,21 +28,21 @@ from .shards import map_lines
 from .wmt14 import check_test_set, read_file
 
 LINES = 200000
-"""Of a shard, at most."""
+"""The largest size of a shard."""
 
 COPIES = 7
-"""Times the raw text that the prepared data take: checked, tokens, subwords, cleaned, shards of one, and indices."""
+"""Size of the prepared data relative to the raw text: checked, tokens, subwords, cleaned, shards, and indices."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options of ``scripts/prepare.sh``, and the two commands that stand in the script."""
+    """The options of ``scripts/prepare.sh``, and the two commands in that script."""
     template, argv = split_at_dashes(argv)
     parser = Parser(__doc__)
     prefix: Dict[str, Any] = dict(metavar="PREFIX", required=True)
-    parser.add_argument("--train", help="PREFIX.en and PREFIX.de, also with .gz", **prefix)
+    parser.add_argument("--train", help="the training set: PREFIX.en and PREFIX.de, also with .gz", **prefix)
     parser.add_argument("--valid", help="the validation set", **prefix)
     parser.add_argument(
-        "--test", action="append", help="again for further test sets: fairseq's test, test1, test2, ...", **prefix
+        "--test", action="append", help="a test set; repeat it for more: fairseq's test, test1, test2, ...", **prefix
     )
     parser.add_argument("--source", default="en", metavar="LANG", help="source language (default: en)")
     parser.add_argument("--target", default="de", metavar="LANG", help="target language (default: de)")
@@ -55,13 +56,22 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         help="split subwords that are rarer than N on their side of the training set (default: 0, none)",
     )
-    parser.add_argument("--keep-hyphens", action="store_true", help="tokenise without splitting words at hyphens")
+    parser.add_argument("--keep-hyphens", action="store_true", help="do not split words at hyphens")
     parser.add_argument(
-        "--max-length", type=whole_number(1), default=250, help="BPE tokens, training set only (default: 250)"
+        "--max-length",
+        type=whole_number(1),
+        default=250,
+        help="drop training pairs with more BPE tokens than this on a side (default: 250)",
     )
-    parser.add_argument("--ratio", default="1.5", help="longer side / shorter side, training set only (default: 1.5)")
-    parser.add_argument("--workers", type=whole_number(1), help="processes (default: number of cores)")
-    parser.add_argument("--out", type=Path, required=True, help="gets raw/ tok/ bpe/ bin/, bpecodes and prepare.json")
+    parser.add_argument(
+        "--ratio",
+        default="1.5",
+        help="drop training pairs whose longer side has more than RATIO times the tokens of the other (default: 1.5)",
+    )
+    parser.add_argument("--workers", type=whole_number(1), help="number of processes (default: number of cores)")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="output folder: raw/ tok/ bpe/ bin/, bpecodes and prepare.json"
+    )
     args = parser.parse_args(argv)
     try:
         if not 1 <= float(args.ratio) < float("inf"):
@@ -91,10 +101,10 @@ class Preparation:
         """Subset, as fairseq calls it, to the path of its raw text without the language."""
 
     def run(self) -> None:
-        """Does what was not done before.
+        """Does the steps that are not done yet.
 
         Raises:
-            Failure: the text cannot be used, there is no room for it, or a tool fails.
+            Failure: the text cannot be used, there is too little disk space, or a tool fails.
         """
         files = [text.find(prefix, lang) for prefix in self.prefixes.values() for lang in self.langs]
         self._check(files)
@@ -115,7 +125,7 @@ class Preparation:
         say(f"prepared: {args.out}")
 
     def _check(self, files: Sequence[Path]) -> None:
-        """Raises Failure for a test set that compares with nobody's, and for too little room."""
+        """Raises Failure for the filtered newstest2014, and for too little disk space."""
         for file in files:
             if "newstest2014" in file.name:
                 check_test_set(str(file), sum(1 for _ in read_file(file)))
@@ -129,7 +139,7 @@ class Preparation:
             )
 
     def _steps(self, hashes: Sequence[str]) -> None:
-        """The steps, each with what it depends on. Trained runs know their data by these lines: they do not change."""
+        """Runs the steps, each with its settings. Trained runs know their data by these lines: never change them."""
         args, steps = self.args, Steps(self.out)
         files = [f"{subset}.{lang}" for subset in self.prefixes for lang in self.langs]
         pair = "-".join(self.langs)
@@ -163,7 +173,7 @@ class Preparation:
             shutil.rmtree(temporary, ignore_errors=True)
 
     def _over_all(self, source: str, target: str, template: Sequence[str], depends: Sequence[str] = ()) -> None:
-        """Every file of one folder through a command into the other."""
+        """Passes every file of one folder through a command into the other folder."""
         (self.out / target).mkdir(exist_ok=True)
         split_hyphens = "" if self.args.keep_hyphens else "-a"
         for subset in self.prefixes:

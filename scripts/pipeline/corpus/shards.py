@@ -1,8 +1,8 @@
-"""A line-by-line command over a large file, in shards on several processors. It needs no fairseq.
+"""Runs a line-by-line command over a large file, in shards on several processors. It needs no fairseq.
 
-The output is what ``COMMAND < INPUT > OUTPUT`` would make, byte by byte, for any command that writes one line for each
-line it reads, whatever the lines around it. Finished shards stay in ``OUTPUT.shards`` when this is killed, and the next
-call with the same command and input goes on from there; a finished output of the same is left alone.
+The output is that of ``COMMAND < INPUT > OUTPUT``, byte by byte, for any command that writes one line for each line,
+whatever the lines around it. After a kill, finished shards stay in ``OUTPUT.shards``, and the next call with the same
+command and input continues from there. A finished output of the same command and input stays as it is.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ Processes = Set["subprocess.Popen[bytes]"]
 
 
 class ShardError(Failure):
-    """The command failed, or did not keep the lines; the message is one line."""
+    """The command failed, or wrote another number of lines; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def find_shards(path: Path, lines: int) -> List[Shard]:
 
 
 def even_shards(total: int, workers: int, lines: int) -> int:
-    """The largest number of lines per shard, at most ``lines``, that gives each worker as many shards as the others."""
+    """The largest number of lines per shard, at most ``lines``, that gives each worker equally many shards."""
     rounds = max(1, -(-total // (workers * lines)))
     return max(1, -(-total // (workers * rounds)))
 
@@ -112,17 +112,17 @@ def map_lines(
     label: str,
     depends: Sequence[Path] = (),
 ) -> int:
-    """Makes ``target`` of ``source`` through ``command``; returns the number of lines.
+    """Passes ``source`` through ``command`` into ``target``; returns the number of lines.
 
     Args:
         command: reads lines from stdin and writes as many to stdout; started once per shard.
-        workers: how many run at a time.
-        lines: of a shard at most; what each worker loses when this is killed.
-        label: of the progress bar.
-        depends: files that the command reads besides, by whose content an output is known as done before.
+        workers: how many commands run at a time.
+        lines: the largest size of a shard; a kill costs each worker one shard.
+        label: the label of the progress bar.
+        depends: files that the command also reads; if their content changes, the output is made again.
 
     Raises:
-        ShardError: as :func:`run_shard`; finished shards stay.
+        ShardError: :func:`run_shard` fails; finished shards stay.
     """
     lines = even_shards(count_lines(source) + 1, workers, lines)
     folder, note = target.with_name(f"{target.name}.shards"), target.with_name(f".{target.name}.key")
@@ -138,7 +138,7 @@ def map_lines(
     with ThreadPoolExecutor(workers) as pool:
         try:
             run_jobs(pool, run_shard, missing, label, total)
-        except BaseException:  # also a signal: the pool would wait for what runs
+        except BaseException:  # also a signal: otherwise the pool would wait for running commands
             for process in list(running):
                 process.kill()
             raise
@@ -162,11 +162,11 @@ def run_jobs(
     """Calls ``work(*arguments)`` for each of ``jobs`` (lines, arguments), with a bar that counts lines.
 
     Args:
-        finish: called in this process with what ``work`` returned.
-        total: lines of all jobs and of what was done before.
+        finish: called in this process with the result of ``work``.
+        total: lines of all jobs, including those done before.
 
     Raises:
-        Exception: that of the first job to fail; those that had not begun are cancelled.
+        Exception: the first exception of a job; jobs that had not begun are cancelled.
     """
     progress, start = Progress(label, total, "lines"), time.monotonic()
     before = total - sum(lines for lines, _ in jobs)
@@ -184,18 +184,18 @@ def run_jobs(
 
 
 def key_of(settings: Any, sources: Sequence[Path], depends: Sequence[Path] = ()) -> str:
-    """What an output depends on: settings, files known by size and time, files known by content."""
+    """A key for what an output depends on: settings, files by their size and time, files by their content."""
     known = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
     contents = [sha256(path) for path in depends]
     return hashlib.sha256(repr((settings, known, contents)).encode()).hexdigest()
 
 
 def keep_if_the_same(folder: Path, key: str) -> None:
-    """Makes the folder of finished shards, or keeps it with what is in it if that has the same key."""
+    """Makes the folder of finished shards, or keeps it with its content if it has the same key."""
     note = folder / "key"
     if folder.exists() and not (note.exists() and note.read_text() == key):
         old = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.old")
-        folder.rename(old)  # what a killed run's processes still write goes there
+        folder.rename(old)  # processes that a killed run left behind write there
         shutil.rmtree(old, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     note.write_text(key)

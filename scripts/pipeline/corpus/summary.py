@@ -1,4 +1,4 @@
-"""What ``scripts/prepare.sh`` made, in numbers: printed, and kept as ``prepare.json``. It needs no fairseq."""
+"""The numbers that ``scripts/prepare.sh`` prints and writes to ``prepare.json``. It needs no fairseq."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ RULES = ("too_short", "too_long", "ratio")
 
 
 def collect(folder: Path) -> Dict[str, Any]:
-    """Pairs read and dropped by which rule, tokens and types before and after BPE, vocabulary, versions, hashes."""
+    """Pairs read and dropped by each rule, tokens and types before and after BPE, vocabulary, versions, hashes."""
     subsets = {path.stem: json.loads(path.read_text()) for path in sorted((folder / "raw").glob("*.json"))}
     info: Dict[str, Any] = {
         "pairs": {name: counts["pairs"] for name, counts in subsets.items()},

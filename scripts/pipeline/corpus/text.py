@@ -1,6 +1,6 @@
-"""Parallel text: checked copies, cleaning of training sets, sentences joined to longer ones. It needs no fairseq.
+"""Copies and checks parallel text, cleans training sets, and joins sentences. It needs no fairseq.
 
-A corpus is named by its path without the language: ``train`` stands for ``train.en`` and ``train.de`` (or ``.gz``).
+The name of a corpus is its path without the language: ``train`` stands for ``train.en`` and ``train.de`` (or ``.gz``).
 """
 
 import gzip
@@ -15,23 +15,23 @@ from ..files import replacing
 from ..progress import Progress
 
 SPACES = re.compile("[\t\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that become spaces: other than the newline, those at which some of the tools behind would split a line;
-and the tab, which the removal of control characters would take out from between two words."""
+"""Characters that become spaces: those other than the newline at which some later tool would split a line; and the tab,
+because the removal of control characters would join the words around it."""
 
 
 MAX_BYTES = 100_000
-"""Of a line: no sentence is longer, and what is behind would spend hours on one that is."""
+"""The longest line in bytes: no sentence is longer, and later tools would spend hours on a longer one."""
 
 
 class CorpusError(Failure):
-    """Input that cannot be used; the message names the file and the remedy."""
+    """The input cannot be used; the message names the file and the remedy."""
 
 
 def find(prefix: str, lang: str) -> Path:
     """The file of one side: ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
 
     Raises:
-        CorpusError: neither is there.
+        CorpusError: both are missing.
     """
     for name in (f"{prefix}.{lang}", f"{prefix}.{lang}.gz"):
         if Path(name).is_file():
@@ -43,7 +43,7 @@ def lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file, plain or gzipped; only a newline ends a line, other breaks become spaces.
 
     Raises:
-        CorpusError: a line that is not UTF-8 or absurdly long (named by its number), or a damaged gzip file.
+        CorpusError: a line, named by its number, is not UTF-8 or absurdly long, or a gzip file is damaged.
     """
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw:
         number = 0
@@ -64,7 +64,7 @@ def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Tuple[str, str]]:
     """The sentence pairs of a parallel corpus.
 
     Raises:
-        CorpusError: as :func:`lines`; the sides differ in length, or are empty.
+        CorpusError: :func:`lines` fails, or the sides differ in length or are empty.
     """
     paths = [find(prefix, lang) for lang in langs]
     sides: List[Iterator[str]] = [lines(path) for path in paths]
@@ -95,10 +95,10 @@ def clean(
 ) -> Dict[str, int]:
     """Keeps the pairs with ``min_length`` to ``max_length`` tokens and a length ratio of at most ``ratio``.
 
-    Lengths are in space-separated tokens, and a pair that breaks several rules counts under the first one.
+    Lengths are in space-separated tokens. A pair that breaks several rules counts for the first one.
 
     Returns:
-        The pairs read and kept, and those dropped by each rule.
+        The numbers of pairs read, kept, and dropped by each rule.
     """
     counts = {"pairs": 0, "kept": 0, "dropped_too_short": 0, "dropped_too_long": 0, "dropped_ratio": 0}
 
@@ -124,15 +124,15 @@ def clean(
 
 
 def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> Dict[str, int]:
-    """Makes one pair of each ``sentences`` consecutive ones: a test set of the same text, of longer sentences.
+    """Joins each ``sentences`` consecutive pairs to one: a test set with the same text in longer sentences.
 
-    Pairs at the end that are too few for another one are left out.
+    If too few pairs remain at the end, they are left out.
 
     Returns:
-        The pairs read, written and left out.
+        The numbers of pairs read, written and left out.
 
     Raises:
-        CorpusError: as :func:`pairs`; fewer pairs than ``sentences``, or ``sentences`` below 1.
+        CorpusError: :func:`pairs` fails, there are fewer pairs than ``sentences``, or ``sentences`` is below 1.
     """
     if sentences < 1:
         raise CorpusError(f"--sentences is {sentences}: at least 1 is needed to make a pair of")

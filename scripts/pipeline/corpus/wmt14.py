@@ -1,4 +1,4 @@
-"""WMT14 English-German from its public archives: which they are, and the text made of them. It needs no fairseq."""
+"""WMT14 English-German: its public archives, and the text in them. It needs no fairseq."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from .download import ArchiveError
 
 LANGS = ("en", "de")
 NAMES = {"train": "train", "valid": "newstest2013", "test": "newstest2014"}
-"""Subset to the name of its files."""
+"""Subset, to the name of its files."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """Where a part of the data comes from."""
+    """An archive with a part of the data."""
 
     url: str
     subset: str  # train, valid or test
@@ -59,17 +59,17 @@ FILTERED_NEWSTEST2014 = 2737
 
 Reader = Callable[[], Iterator[str]]
 Own = Dict[str, Tuple[Path, Path]]
-"""Subset to the user's own files of the two languages."""
+"""Subset, to the user's own files of the two languages."""
 
 
 def archives(news_commentary: int = 9, own: Optional[Own] = None) -> List[Archive]:
-    """Those that are needed, in the order in which they make up the corpus."""
+    """The archives that are needed, in the order of their text in the corpus."""
     every = [EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[news_commentary], NEWSTEST2013, NEWSTEST2014]
     return [archive for archive in every if archive.subset not in (own or {})]
 
 
 def source_of(archive: Archive, mirror: Optional[str]) -> str:
-    """The address of an archive: its own, or of the same name at a mirror (an address, or a folder)."""
+    """The address of an archive: its own, or the same name at a mirror (an address, or a folder)."""
     if mirror is None:
         return archive.url
     if "://" not in mirror:
@@ -81,7 +81,7 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
     """Writes ``OUT/NAME.{en,de}`` for each of :data:`NAMES`; returns the lines of each archive or own file.
 
     Raises:
-        ArchiveError: an archive is missing or damaged, the two sides differ, or the test set is the filtered one.
+        ArchiveError: an archive is missing or damaged, the two sides differ in length, or the test set is filtered.
     """
     out.mkdir(parents=True, exist_ok=True)
     counts: Dict[str, int] = {}
@@ -124,7 +124,7 @@ def _copy(lines: Iterator[str], output: IO[bytes], label: str) -> int:
 
 
 def check_test_set(name: str, count: int) -> None:
-    """Raises ArchiveError if a test set of so many lines is the filtered newstest2014."""
+    """Raises ArchiveError if a test set with this number of lines is the filtered newstest2014."""
     if count == FILTERED_NEWSTEST2014:
         raise ArchiveError(
             f"{name}: {count} lines are the filtered newstest2014, whose scores do not compare with those of the "

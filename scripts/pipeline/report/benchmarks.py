@@ -1,6 +1,6 @@
-"""Speed, from the files that ``scripts/benchmark.sh --out`` writes, as data; once for all recipes.
+"""Speed as data, from the files that ``scripts/benchmark.sh --out`` writes; once for all recipes.
 
-Which table a file belongs to is told by the columns of its rows, so that files of any machine find their place.
+The columns of its rows tell to which table a file belongs, so files of any machine find their place.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ Row = Dict[str, Any]
 
 
 class Kind(NamedTuple):
-    """One kind of benchmark: the columns of the rows that it takes, and how they are laid out."""
+    """One kind of benchmark: the columns of its rows, and their layout."""
 
     title: str
     first: Sequence[str]  # columns that say what a row is about
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
     across: Sequence[str] = ()  # whose values are columns, with ``columns`` in them
 
     def takes(self, result: Any) -> bool:
-        """Whether a file has rows, and all of this kind."""
+        """Whether a file has rows, and all of them are of this kind."""
         names = {*self.first, *self.across, *self.columns} - {RELATIVE}
         row = {name: POSITIVE if name in ("seconds", RATIO) else PLAIN for name in names}
         return not problem(result, {"rows": [row]}) and bool(result["rows"])
@@ -60,17 +60,17 @@ class Table(NamedTuple):
 
 @dataclass
 class Speed:
-    """All that was measured."""
+    """All measurements."""
 
     tables: Dict[str, List[Table]] = field(default_factory=lambda: {kind.title: [] for kind in KINDS})
     machines: Dict[str, List[str]] = field(default_factory=dict)  # and the files of each
     others: List[str] = field(default_factory=list)  # files with rows of no kind
     steps: List[Dict[str, float]] = field(default_factory=list)
-    """Seconds of a training step in fp32 by architecture, of each file that has them."""
+    """Seconds of a training step in fp32 by architecture, for each file that has them."""
 
 
 def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
-    """The benchmarks among JSON files, each with its content."""
+    """Finds the benchmarks among JSON files, given with their content."""
     speed = Speed()
     for file, result in (pair for pair in files if pair[0].name.startswith(PREFIX)):
         kind = next((kind for kind in KINDS if kind.takes(result)), None)
@@ -88,7 +88,7 @@ def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
 
 
 def _add_relative(rows: Sequence[Row]) -> None:
-    """Adds the time against that of sinusoidal positions in the same precision, where there is one."""
+    """Adds the time relative to sinusoidal positions in the same precision, if these were measured."""
     seconds: Dict[Any, float] = {}
     for row in rows:
         system = str(row["candidate"]).partition("@")[0]
@@ -100,9 +100,9 @@ def _add_relative(rows: Sequence[Row]) -> None:
 
 
 def _table(name: str, kind: Kind, result: Row) -> Table:
-    """The table of a file, without empty columns and without those of the baseline, which say 1 everywhere.
+    """The table of a file, without empty columns and without those of the baseline, which are 1 everywhere.
 
-    A first column but one that says the same of all rows is a setting.
+    A label column other than the first that is the same in all rows counts as a setting.
     """
     cells: Dict[Tuple[str, ...], Dict[Tuple[str, ...], Row]] = {}  # by what columns are about, and rows
     for row in result["rows"]:
@@ -128,7 +128,7 @@ def _table(name: str, kind: Kind, result: Row) -> Table:
 
 
 def _settings(result: Row) -> List[str]:
-    """What a file says but its rows, its machine and its command."""
+    """The entries of a file except its rows, its machine and its command."""
     known = [(name, value) for name, value in result.items() if name not in ("rows", "what", "command", "machine")]
     return [f"{name}: {_plain(value)}" for name, value in known if value not in ([], "", None)]
 

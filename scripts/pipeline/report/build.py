@@ -1,9 +1,9 @@
-"""Makes the report about all runs that there are, from their result files alone: Markdown, HTML and pictures.
+"""Makes the report on all runs from their result files alone: Markdown, HTML and pictures.
 
 It says which system is best, by how much, how sure that is and what it costs; then which of the papers' claims hold
 here, how variants compare, scores with deviation over seeds, significance, longer sentences, costs, learning curves,
-what positions contribute, runs that did not finish, commands, and throughput. A file that cannot be used is named and
-left out. The same result files make the same bytes. Without matplotlib there are no pictures.
+what positions contribute, runs that did not finish, commands, and throughput. It names files that it cannot use, and
+leaves them out. The same result files give the same bytes. Without matplotlib there are no pictures.
 
 Example: scripts/report.sh --results results --out /tmp/report --recipe demo
 """
@@ -42,14 +42,18 @@ def main(argv: Sequence[str]) -> None:
         nargs="+",
         action="extend",
         required=True,
-        help="result files, or folders of them, also with those of scripts/benchmark.sh; again for further ones",
+        help="result files or folders of them, also those of scripts/benchmark.sh; repeat it for more",
     )
-    parser.add_argument("--out", type=Path, required=True, help="gets report.html and report.md with its pictures")
-    parser.add_argument("--recipe", help="only this one")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="output folder: report.html, and report.md with its pictures"
+    )
+    parser.add_argument("--recipe", help="report only this recipe (default: all)")
     parser.add_argument("--about", help="the recipe that --archs and --seeds are about (default: all)")
-    parser.add_argument("--archs", nargs="+", default=[], help="architectures to have a row, run or not")
+    parser.add_argument("--archs", nargs="+", default=[], help="architectures that have a row even if not run")
     parser.add_argument("--seeds", nargs="+", default=[], help="seeds to expect of each system")
-    parser.add_argument("--baseline", help="what to compare with (default: sinusoidal positions, if they were run)")
+    parser.add_argument(
+        "--baseline", help="architecture to compare with (default: sinusoidal positions, if they were run)"
+    )
     args = parser.parse_args(argv)
     archs, seeds = words_of(args.archs), words_of(args.seeds)
     if not all(seed.isdecimal() for seed in seeds):

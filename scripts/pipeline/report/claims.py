@@ -14,12 +14,12 @@ from .systems import Label, System
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
 
 Claim = Dict[str, Any]
-"""``paper``, ``text`` (what is claimed), ``measured`` (the paper's figures), ``systems`` (the first is better);
-perhaps ``equal`` (neither is), ``longest`` (about longer sentences), ``flag`` (of the second, else the same)."""
+"""``paper``, ``text`` (the claim), ``measured`` (the paper's figures), ``systems`` (the first is better); optionally
+``equal`` (neither is better), ``longest`` (it is about longer sentences), ``flag`` (the second differs only by it)."""
 
 
 class Checked(NamedTuple):
-    """A claim, and what two systems of one size say about it."""
+    """A claim, and the result of two systems of one size."""
 
     claim: Claim
     better: Label
@@ -29,7 +29,7 @@ class Checked(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """By the paired bootstrap: significant as claimed, significant otherwise, or neither."""
+        """The verdict of the paired bootstrap: significant as claimed, significant the other way, or neither."""
         if self.claim.get("equal") and self.difference.p:
             return CONTRADICTS if self.difference.significant else AGREES
         if not self.difference.significant:
@@ -39,19 +39,19 @@ class Checked(NamedTuple):
 
 @lru_cache
 def papers() -> Dict[str, Any]:
-    """``claim``, a list, and ``published``: by recipe and architecture a score and its source."""
+    """``claim``, a list, and ``published``: a score and its source by recipe and architecture."""
     return tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 
 
 def check(
     claims: Sequence[Claim], systems: Sequence[System], first: str, longest: Optional[str], metric: str = BLEU
 ) -> List[Checked]:
-    """Each claim at each size of which both families were run, and have a common seed.
+    """Checks each claim at each size in which both families were run with a common seed.
 
     Args:
         first: the test set that most claims are about.
-        longest: the one with the longest sentences; claims about these are left out if there is none.
-        metric: what is compared.
+        longest: the test set with the longest sentences; without one, claims about them are left out.
+        metric: the metric to compare.
     """
     run = {system.arch: system for system in systems if system.runs and not system.variant}
     checked = []
@@ -68,7 +68,7 @@ def check(
 
 
 def _with_flag(systems: Sequence[System], plain: System, flag: str) -> Optional[System]:
-    """The variant of a system that has one flag more, and differs in nothing else."""
+    """The variant of a system that has one more flag, and differs in nothing else."""
     for system in systems:
         if system.arch == plain.arch and system.runs and flag in system.flags and flag not in plain.flags:
             rest = {name: value for name, value in system.flags.items() if name != flag}

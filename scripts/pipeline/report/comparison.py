@@ -10,15 +10,15 @@ from .systems import System, mean
 
 SINUSOIDAL = "transformer_sinusoidal_"
 BLEU = "sacrebleu"
-"""The metric that statistics of sentences are kept of, and so the one with p values."""
+"""The metric with statistics of sentences, and so the one with p values."""
 
 LEVEL = 0.05
-"""A difference is called significant if p is below, with every seed."""
+"""A difference is significant if p is below this with every seed."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's score minus the baseline's, and the p value, with each of their common seeds."""
+    """A system's score minus the baseline's, and the p value, for each common seed."""
 
     by_seed: Dict[int, float]
     p: Dict[int, float]  # empty for a metric without a test
@@ -36,7 +36,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """With every seed, and in one direction."""
+        """Whether the difference is significant with every seed, and in one direction."""
         one_way = min(self.by_seed.values()) > 0 or max(self.by_seed.values()) < 0
         return bool(self.p) and one_way and all(p < LEVEL for p in self.p.values())
 
@@ -53,7 +53,7 @@ def ranking_metric(systems: Sequence[System], test: str) -> str:
 
 
 def ranked(systems: Sequence[System], test: str, metric: str) -> List[System]:
-    """The best on a test set first, those without it last."""
+    """The systems by their score on a test set, best first; those without a score come last."""
 
     def key(system: System) -> Tuple[bool, float, str, str]:
         scores = system.scores(test, metric)
@@ -64,9 +64,9 @@ def ranked(systems: Sequence[System], test: str, metric: str) -> List[System]:
 
 
 def choose_baseline(systems: Sequence[System], arch: Optional[str] = None) -> Optional[System]:
-    """The system named; else sinusoidal positions, in the size that most systems have; else the first with runs.
+    """The named system; else sinusoidal positions, in the size that most systems have; else the first with runs.
 
-    Variants are chosen if there is nothing else. None if nothing was run, or not the system named.
+    It chooses a variant only if there is nothing else. None if nothing was run, or if the named system was not run.
     """
     run = sorted((system for system in systems if system.runs), key=lambda system: bool(system.variant))
     if arch is not None:
@@ -81,7 +81,7 @@ def choose_baseline(systems: Sequence[System], arch: Optional[str] = None) -> Op
 
 
 def difference(system: System, other: System, test: str, metric: str = BLEU) -> Optional[Difference]:
-    """One system minus another; None if they have no seed in common."""
+    """The difference of one system to another; None if they have no seed in common."""
     scores, others = system.scores(test, metric), other.scores(test, metric)
     common = [seed for seed in scores if seed in others]
     if not common:
@@ -99,15 +99,15 @@ def difference(system: System, other: System, test: str, metric: str = BLEU) -> 
 
 @cache
 def _bootstrap(one: System, two: System, test: str, seed: int) -> Tuple[float, str]:
-    """p of two systems, and the signature of its test."""
+    """The p value of two systems, and the signature of its test."""
     first, second = (rows(system.tests(test)[seed]["statistics"]) for system in (one, two))
     p_values, signature = paired_bootstrap(first, {"second": second})
     return p_values["second"], signature
 
 
 def length_table(systems: Sequence[System], test: str) -> List[Tuple[str, int, List[Optional[float]]]]:
-    """BLEU by source length: of each length with sentences, what it is called, their number, and each system's BLEU
-    there, the mean over seeds."""
+    """BLEU by source length: for each range with sentences, its name, their number, and each system's BLEU, the mean
+    over seeds."""
     tables = []
     for system in systems:
         known = [entry["statistics"] for entry in system.tests(test).values() if BLEU in entry["scores"]]

@@ -1,4 +1,4 @@
-"""All that the report shows, as one plain structure, from result files and benchmark files."""
+"""The content of the report as one plain structure, from result files and benchmark files."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,17 +17,17 @@ UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufffe\uf
 
 
 def plain(value: Any) -> str:
-    """Any value as text on one line, which UTF-8 and XML can hold."""
+    """Any value as text on one line, with only characters that UTF-8 and XML can hold."""
     return UNPRINTABLE.sub(" ", str(value)).encode("utf-8", "replace").decode("utf-8")
 
 
 class Wanted(NamedTuple):
-    """What was asked for."""
+    """The user's wishes."""
 
-    recipe: Optional[str] = None  # only this one
-    archs: Sequence[str] = ()  # to have a row, run or not
-    seeds: Sequence[int] = ()  # to expect of each system
-    about: Optional[str] = None  # the recipe that these two are about; all if it is None
+    recipe: Optional[str] = None  # report only this one
+    archs: Sequence[str] = ()  # have a row even if not run
+    seeds: Sequence[int] = ()  # expected of each system
+    about: Optional[str] = None  # the recipe of ``archs`` and ``seeds``; None: all
     baseline: Optional[str] = None
 
 
@@ -43,23 +43,23 @@ class Report:
 
     @property
     def metrics(self) -> List[Metric]:
-        """Those that some test set has."""
+        """The metrics that some test set has."""
         sets = [test["scores"] for recipe in self.recipes for test in recipe["sets"]]
         used = {key for scores in sets for key, column in scores.items() if any(column)}
         return [metric for key, metric in METRICS.items() if key in used]
 
     @property
     def claims(self) -> List[Claim]:
-        """Those that some recipe tests."""
+        """The claims that some recipe tests."""
         tested = [checked.claim for recipe in self.recipes for checked in recipe["claims"]]
         return [claim for claim in papers()["claim"] if claim in tested]
 
 
 def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
-    """The report without its pictures. Files that cannot be used are named on stderr too.
+    """Reads the report, without its pictures. Also names files that it cannot use on stderr.
 
     Raises:
-        ResultError: nothing to report, or the baseline was not run.
+        ResultError: there is nothing to report, or the baseline was not run.
     """
     found, broken, others = read_results(paths)
     results, clashing = usable(found)
@@ -78,7 +78,7 @@ def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
 
 
 def _chosen(results: Sequence[Result], wanted: Wanted, place: str) -> Dict[str, List[Result]]:
-    """The results of each recipe to report: those there are, or the one named."""
+    """The results of each recipe to report: all recipes, or the named one."""
     there: Dict[str, List[Result]] = {name: [] for name in sorted({result["recipe"] for result in results})}
     for result in results:
         there[result["recipe"]].append(result)
@@ -94,5 +94,5 @@ def _chosen(results: Sequence[Result], wanted: Wanted, place: str) -> Dict[str, 
 
 
 def _training_pairs(recipe: Recipe) -> int:
-    """By which the recipes are ordered, so that the demo comes behind real data; 0 where it is not recorded."""
+    """The key that puts the demo behind real data; 0 if it is not recorded."""
     return max((int(data.get("train", 0)) for data, _ in recipe["made"]["data"]), default=0)

@@ -1,6 +1,6 @@
 """The pictures of the report as SVG: the same input gives the same bytes, whatever the user's settings are.
 
-Needs matplotlib; what positions contribute is drawn by the plugin, which is imported if there is any.
+It needs matplotlib. The plugin draws what positions contribute, and is imported only for that.
 """
 
 import io
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BETTER, WORSE, ALIKE = "#0072B2", "#D55E00", "#999999"
 COLOURS = (BETTER, WORSE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
-"""Okabe and Ito's, told apart by the colour-blind as well, without their yellow."""
+"""Okabe and Ito's colours, which colour-blind readers can also tell apart, without the yellow."""
 
 STYLES = ("-", "--", ":", "-.")
 TICKS = [tick * 10.0**power for power in range(-4, 4) for tick in (1, 1.5, 2, 3, 5, 7)]
@@ -48,7 +48,7 @@ def draw(report: Report) -> None:
 
 
 def _add(report: Report, names: Sequence[str], make: Callable[..., "Figure"], *args: Any) -> str:
-    """Draws a picture under a name of its own, which it returns."""
+    """Draws a picture, and returns the unique name of its file."""
     stem = re.sub("[^A-Za-z0-9_.-]", "_", "-".join(names))
     files = [f"{stem}{number or ''}.svg" for number in range(len(report.pictures) + 1)]
     file = next(file for file in files if file not in report.pictures)
@@ -57,7 +57,7 @@ def _add(report: Report, names: Sequence[str], make: Callable[..., "Figure"], *a
 
 
 def to_svg(salt: str, make: Callable[..., "Figure"], *args: Any) -> str:
-    """The content of the SVG file of the figure that ``make`` returns; ``salt`` makes the ids in it."""
+    """The figure that ``make`` returns, as the content of an SVG file; ``salt`` determines the ids in it."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -77,7 +77,7 @@ def _figure(width: float, height: float) -> "Figure":
 
 
 def _scores(recipes: Sequence[Recipe]) -> "Figure":
-    """A panel for each recipe: the ranking score of each system, its deviation, and whether the baseline differs."""
+    """Draws a panel for each recipe: each system's score, its deviation, and whether it differs from the baseline."""
     from matplotlib.lines import Line2D
 
     columns = min(PANELS, len(recipes))
@@ -114,14 +114,14 @@ def _panel(axes: "Axes", recipe: Recipe) -> None:
 
 
 def _short(labels: Sequence[Label]) -> List[str]:
-    """The names of systems without the size that all of them have."""
+    """The names of systems, without the size if all have the same one."""
     ends = {label.arch.rpartition("_")[2] for label in labels}
     cut = len(ends.pop()) + 1 if len(ends) == 1 and all("_" in label.arch for label in labels) else 0
     return [plain(Label(label.arch[: len(label.arch) - cut], label.variant)) for label in labels]
 
 
 def _curves(systems: Sequence[System], curve: str, over: str) -> "Figure":
-    """One line for each run, one look for each system, the legend in the order of the last values.
+    """Draws one line for each run, in one style for each system, with the legend in the order of the last values.
 
     Args:
         curve: ``train`` or ``valid``.
@@ -143,7 +143,7 @@ def _curves(systems: Sequence[System], curve: str, over: str) -> "Figure":
                 runs.append((number > 0, -points["nll"][-1], plain(system.label), points, look))
     for further, _, label, points, look in sorted(runs, key=lambda run: run[:3]):
         axes.plot([x / unit for x in points[over]], points["nll"], label=None if further else label, lw=1.4, **look)
-    axes.set_yscale("log")  # so that the end of training can be seen as well as its beginning, with round numbers
+    axes.set_yscale("log")  # shows the end of training as well as its beginning, with round numbers
     axes.yaxis.set_major_locator(FixedLocator(TICKS))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -155,7 +155,7 @@ def _curves(systems: Sequence[System], curve: str, over: str) -> "Figure":
 
 
 def _draw_positions(report: Report, recipe: Recipe) -> None:
-    """TUPE's correlations of each system, and RoPE's decay with a line for each of the recipe's rotations."""
+    """Draws TUPE's correlations of each system, and RoPE's decay with a line for each rotation in the recipe."""
     correlations = [(system.label, *_first(system, "correlations")) for system in recipe["ran"]]
     rotary = [(system.label, entry) for system in recipe["ran"] for entry in _first(system, "base")[1].values()]
     if not rotary and not any(sides for _, _, sides in correlations):
@@ -179,7 +179,7 @@ def _draw_positions(report: Report, recipe: Recipe) -> None:
 
 
 def _first(system: System, key: str) -> Tuple[int, Dict[str, Any]]:
-    """The first seed that has ``key`` on a side, and its sides that have it; no sides if there is no such seed."""
+    """The first seed that has ``key`` on a side, and the sides that have it; no sides if there is no such seed."""
     for seed in system.seeds:
         positions = system.runs[seed].get("positions", {})
         sides = {side: positions[side] for side in SIDES if key in positions.get(side, {})}

@@ -1,4 +1,4 @@
-"""All that the report shows of one recipe, as plain data: its systems, columns about them, the answer, variants."""
+"""The content of the report on one recipe, as plain data: its systems, columns about them, the answer, variants."""
 
 import re
 from typing import Any, Dict, List, Optional, Sequence
@@ -11,10 +11,10 @@ from .comparison import BLEU, choose_baseline, difference, length_table, ranked,
 from .systems import VALIDATION, System, evaluation_sets, group, mean, spread, unfinished
 
 LAST, FALL = 0.2, 0.01
-"""A loss still falls if it does so by 1% or more over the last fifth of the updates."""
+"""A loss still falls if it falls by 1% or more over the last fifth of the updates."""
 
 PUBLISHED_TEST = "newstest2014"
-"""The test set that all published figures are about."""
+"""The test set of all published figures."""
 
 Recipe = Dict[str, Any]
 
@@ -27,17 +27,17 @@ def make_recipe(
     arch: Optional[str] = None,
     steps: Sequence[Dict[str, float]] = (),
 ) -> Recipe:
-    """The recipe from its results, with the systems that were asked for or published and not run.
+    """The recipe from its results, with systems that the user wants or a paper published even if they were not run.
 
     Args:
-        archs: that were asked for; so were ``seeds`` of each.
+        archs: the architectures that the user wants, each with ``seeds``.
         arch: the baseline.
-        steps: seconds of a training step by architecture, of each benchmark.
+        steps: seconds of a training step by architecture, for each benchmark.
 
     Returns:
-        ``systems``, the best first, and columns with an entry for each of them; ``sets``, the test and validation sets,
-        of which the first ranks, with columns too; the ``metric`` and its ``key``; ``answer``, ``claims`` and
-        ``variants``; and what is known of the runs.
+        ``systems``, best first, and columns with an entry for each of them; ``sets``, the test and validation sets,
+        also with columns, the ranking one first; the ``metric`` and its ``key``; ``answer``, ``claims`` and
+        ``variants``; and facts about the runs.
     """
     trained, cut = group(results), unfinished(results)
     figures = papers()["published"].get(name, {})
@@ -80,7 +80,7 @@ def make_recipe(
 def _evaluated(
     test: str, systems: Sequence[System], baseline: Optional[System], metric: str, first: str, longer: bool
 ) -> Dict[str, Any]:
-    """A test or validation set, with columns that have an entry for each system, None where it is not known."""
+    """A test or validation set, with columns that have an entry for each system, None if it is not known."""
     entries = [entry for system in systems for entry in system.tests(test).values()]
     validation = any(entry["subset"] == VALIDATION for entry in entries)
     scores = {key: [spread(system.scores(test, key).values()) for system in systems] for key in METRICS}
@@ -106,29 +106,29 @@ def _evaluated(
 
 
 def _kept(system: System, test: str, first: str, metric: str) -> Optional[float]:
-    """Percent of the same run's score on the first set, the mean over seeds."""
+    """The percentage of the same run's score on the first set, the mean over seeds."""
     base = system.scores(first, metric)
     shares = [100 * score / base[seed] for seed, score in system.scores(test, metric).items() if base.get(seed)]
     return mean(shares) if shares else None
 
 
 def _longer_sets(systems: Sequence[System], tests: Sequence[str]) -> List[str]:
-    """The test sets that go with the first one and have longer sentences, the longest last.
+    """The test sets with longer sentences that belong to the first one, the longest last.
 
-    ``NAME_x2``, ``NAME_x4``: its sentences joined; ``NAME_long``: another text.
+    ``NAME_x2`` and ``NAME_x4`` have its sentences joined; ``NAME_long`` has another text.
     """
     longer = [test for test in tests[1:] if re.fullmatch(re.escape(tests[0]) + r"_(x\d+|long)", test)]
     return sorted(longer, key=lambda test: mean(_source_words(systems, test) or [0]))
 
 
 def _source_words(systems: Sequence[System], test: str) -> List[int]:
-    """Source length of each sentence of a test set, in words."""
+    """The source length in words of each sentence of a test set."""
     entries = [entry for system in systems for entry in system.tests(test).values()]
     return next((list(entry["statistics"]["source_words"]) for entry in entries if BLEU in entry["scores"]), [])
 
 
 def _answer(systems: Sequence[System], baseline: Optional[System], test: str, metric: str) -> Optional[Dict[str, Any]]:
-    """What to use, by how much it is better, how sure that is, what it costs; None if no system has the test set."""
+    """The best system, by how much it is better, how sure that is, its costs; None if no system has the test set."""
     run = [system for system in systems if system.scores(test, metric)]
     if not run:
         return None
@@ -156,15 +156,14 @@ def _answer(systems: Sequence[System], baseline: Optional[System], test: str, me
 
 
 def still_falling(result: Result) -> bool:
-    """Whether the validation loss fell by :data:`FALL` or more over the last part, :data:`LAST`, of the updates."""
+    """Whether the validation loss fell by :data:`FALL` or more over the last part :data:`LAST` of the updates."""
     curve = result["curve"]["valid"]
     earlier = [nll for at, nll in zip(curve["updates"], curve["nll"]) if at <= (1 - LAST) * curve["updates"][-1]]
     return bool(earlier) and curve["nll"][-1] <= (1 - FALL) * earlier[-1]
 
 
 def _variants(systems: Sequence[System], sets: Sequence[str], metric: str) -> Dict[str, Any]:
-    """Variants and what they change, their differences to the same architecture without by set, verdicts of the first
-    set."""
+    """Variants and their changes, their differences to the plain architecture by set, and verdicts of the first set."""
     plain = {system.arch: system for system in systems if not system.variant}
     pairs = [(system, plain[system.arch]) for system in systems if system.variant and system.arch in plain]
     found = {test: [difference(*pair, test, metric) for pair in pairs] for test in sets}
@@ -178,7 +177,7 @@ def _variants(systems: Sequence[System], sets: Sequence[str], metric: str) -> Di
 
 
 def _signatures(systems: Sequence[System], sets: Sequence[Dict[str, Any]]) -> List[Any]:
-    """Name, text and systems, if they differ, of each metric, of the paired bootstrap (``p``) and of the decoding."""
+    """Name and text for each metric, the paired bootstrap (``p``) and the decoding, with systems if they differ."""
     entries = [(s.label, entry) for s in systems for test in sets for entry in s.tests(test["name"]).values()]
     found: List[Any] = []
     for key, metric in METRICS.items():

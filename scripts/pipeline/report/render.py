@@ -1,6 +1,6 @@
-"""The report as Markdown, from the templates, and as one HTML file, from that Markdown.
+"""Renders the report as Markdown, from the templates, and as one HTML file, from that Markdown.
 
-Whatever comes from a result file is escaped where a template prints it: it never becomes markup in either form.
+The templates escape all text from result files, so it never becomes markup in either form.
 """
 
 import re
@@ -20,11 +20,11 @@ from .systems import Spread, System
 TEMPLATES = Path(__file__).parent / "templates"
 MARKS = re.compile(r"([\\`*_\[\]|~#])")
 STARTS = re.compile(r"^(\d*)([-+=>.)])(?=[-=]*(?:\s|$))")
-"""What begins a list, a quotation or an underline, if it stands at the beginning of a line."""
+"""Text that begins a list, a quotation or an underline at the beginning of a line."""
 
 
 def text(value: Any) -> Markup:
-    """Any value as text in Markdown; Markdown stays as it is."""
+    """Any value as text in Markdown; values that are Markdown already stay as they are."""
     if isinstance(value, Markup):
         return value
     escaped = MARKS.sub(r"\\\1", plain(value).replace("&", "&amp;").replace("<", "&lt;"))
@@ -40,19 +40,19 @@ def code(value: Any) -> Markup:
 
 
 def label(system: Any) -> Markup:
-    """A system, or the result of one, by its architecture and variant."""
+    """The name of a system or a result: its architecture and variant."""
     arch, variant = (system["arch"], system["variant"]) if isinstance(system, dict) else (system.arch, system.variant)
     return Markup(f"{code(arch)}{f' ({text(variant)})' if variant else ''}")
 
 
 def labels(systems: Sequence[Any]) -> Markup:
-    """One, one and another, or a list with commas."""
+    """The names of systems: one, one and another, or a list with commas."""
     names = [label(system) for system in systems]
     return Markup(" and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names))
 
 
 def of(systems: Sequence[Any]) -> Markup:
-    """The systems that something is about, in brackets; empty if it is about all."""
+    """The names of some systems in brackets; empty if they are all systems."""
     return Markup(f" ({labels(systems)})" if systems else "")
 
 
@@ -73,7 +73,7 @@ def signed(value: float) -> str:
 
 
 def spread(value: Optional[Spread], best: Optional[float] = None) -> Markup:
-    """Mean and deviation; bold if it is the best."""
+    """Mean and deviation, in bold type for the best."""
     if value is None:
         return Markup("not run")
     shown = number(value.mean) + ("" if value.deviation is None else f"±{number(value.deviation)}")
@@ -86,23 +86,23 @@ def change(found: Optional[Difference]) -> str:
 
 
 def against(found: Sequence[Optional[Difference]], recipe: Recipe) -> List[str]:
-    """The differences of all systems of a recipe to the baseline."""
+    """A column with the differences of all systems to the baseline."""
     pairs = zip(found, recipe["systems"])
     return ["baseline" if system is recipe["baseline"] else change(one) for one, system in pairs]
 
 
 def mean(found: Optional[Difference], which: int) -> str:
-    """Of the scores that a difference is of: 0 of the other system, 1 of its own."""
+    """The mean of the scores behind a difference: 0 for the other system, 1 for its own."""
     return number(found.means[which]) if found else ""
 
 
 def p_values(found: Optional[Difference]) -> str:
-    """Of each seed."""
+    """The p values of all seeds."""
     return " / ".join(f"{found.p[seed]:.4f}" for seed in sorted(found.p)) if found else ""
 
 
 def seeds(system: System, test: str, metric: str) -> str:
-    """Those that have a test set, those that did not finish, and those that are missing."""
+    """The seeds that have a test set, those that did not finish, and those that are missing."""
     have = sorted(system.scores(test, metric))
     stopped = [seed for seed in system.unfinished if seed not in have]
     missing = [seed for seed in sorted(system.wanted) if seed not in [*have, *stopped]]
@@ -111,14 +111,14 @@ def seeds(system: System, test: str, metric: str) -> str:
 
 
 def grid(rows: Iterable[Sequence[Any]], head: Sequence[Any], left: int = 1) -> Markup:
-    """A table; its first columns are aligned to the left."""
+    """A table whose first columns are aligned to the left."""
     rule = "|".join("---" if place < left else "---:" for place in range(len(head)))
     lines = [" | ".join(re.sub(r"(?<!\\)\|", r"\\|", text(cell).strip()) for cell in row) for row in [head, *rows]]
     return Markup("\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])]))
 
 
 def table(columns: Sequence[Tuple[Any, Sequence[Any]]], left: int = 1) -> Markup:
-    """A table from its columns, each a head and the cells; as long as the shortest."""
+    """A table from its columns, each a head and the cells; the shortest column determines its length."""
     return grid(zip(*(cells for _, cells in columns)), [head for head, _ in columns], left)
 
 
@@ -143,10 +143,10 @@ FILTERS = (
 
 
 def environment() -> Environment:
-    """Jinja2 with our filters, for Markdown; what is printed is escaped."""
+    """Jinja2 with our filters, for Markdown; it escapes what templates print."""
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,  # what is Markdown is not escaped again
+        autoescape=True,  # does not escape Markdown again
         finalize=text,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -174,11 +174,11 @@ def answers(report: Report) -> str:
 def to_html(markdown: str, pictures: Dict[str, str]) -> str:
     """Markdown as one HTML file that needs nothing else, well-formed as XML, with a table of contents.
 
-    What stands under a heading of the third level is folded. The Markdown has no HTML in it, and each ``<`` of a text
-    is escaped, so that a tag here is one that the parser made.
+    The text under a heading of the third level is folded. The Markdown contains no HTML, and each ``<`` in a text is
+    escaped, so every tag here comes from the parser.
 
     Args:
-        pictures: file to SVG, of the pictures in ``markdown``.
+        pictures: file to SVG, for the pictures in ``markdown``.
     """
     body = MarkdownIt("commonmark", {"html": False, "xhtmlOut": True}).enable("table").render(markdown)
     body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
@@ -194,7 +194,7 @@ def to_html(markdown: str, pictures: Dict[str, str]) -> str:
 
 
 def _figure(file: str, caption: str, pictures: Dict[str, str]) -> str:
-    """The image without its prolog; its ids are made different from those of other images on the page."""
+    """The image without its prolog, and with ids that differ from those of other images on the page."""
     svg = pictures[file][pictures[file].index("<svg") :].strip()
     prefix = re.sub(r"\W", "-", file)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)

@@ -1,4 +1,4 @@
-"""What went into the runs of a recipe, as data: costs, data, commands, commits, versions."""
+"""The costs, data, commands, commits and versions of the runs of a recipe, as data."""
 
 import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
@@ -10,11 +10,11 @@ HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-effi
 PLACES = re.compile(r"--(arch|seed) \S+")
 
 Grouped = List[Tuple[Any, List[Label]]]
-"""Distinct values, each with its systems; without them if there is one value alone."""
+"""Distinct values, each with its systems; if there is only one value, without systems."""
 
 
 def grouped(pairs: Iterable[Tuple[Label, Any]], all_named: bool = False) -> Grouped:
-    """The distinct values in their order, but empty ones; ``all_named`` if one value alone has its systems too."""
+    """The distinct values in order, without empty ones; with ``all_named``, a single value also has its systems."""
     found: Grouped = []
     for label, value in pairs:
         labels = next((labels for known, labels in found if known == value), None)
@@ -26,7 +26,7 @@ def grouped(pairs: Iterable[Tuple[Label, Any]], all_named: bool = False) -> Grou
 
 
 def made(systems: Sequence[System], unfinished: Sequence[Result], baseline: Optional[System]) -> Dict[str, Any]:
-    """How the runs were made; those that did not finish count for commands, commits and versions."""
+    """How the runs were made; unfinished runs count for commands, commits and versions."""
     runs = [(system.label, result) for system in systems for result in system.results]
     every = [*runs, *((Label(result["arch"], result["variant"]), result) for result in unfinished)]
     commands: Dict[str, Dict[Label, List[int]]] = {}  # with ARCH and SEED, to the seeds of each system
@@ -52,7 +52,7 @@ def made(systems: Sequence[System], unfinished: Sequence[Result], baseline: Opti
 
 
 def _data(data: Dict[str, Any]) -> Dict[str, Any]:
-    """What is recorded of the training data."""
+    """The facts recorded about the training data."""
     known = {**(data.get("pairs") or {}), **{key: data.get(key) for key in ("kept", "merges", "vocabulary")}}
     return {key: number for key, number in known.items() if number is not None}
 
@@ -67,7 +67,7 @@ def _listed(values: Dict[str, Any]) -> str:
 
 
 def costs(system: System) -> Dict[str, str]:
-    """What the trainings took and where they ended, means over seeds; empty where it is not known."""
+    """The costs of the trainings and their last losses, means over seeds; empty if not known."""
     ends = [2 ** result["curve"]["valid"]["nll"][-1] for result in system.results if result["curve"]["valid"]["nll"]]
     timed = all("jobs" in result["run"] for result in system.results)  # known how many runs shared the machine
     trained = round(system.average("parameters_trained"))
@@ -95,7 +95,7 @@ def _hardware(result: Result) -> str:
 
 
 def speed(system: System, baseline: Optional[System]) -> Optional[float]:
-    """Target tokens per second relative to the baseline's; None if they were not measured in the same conditions."""
+    """Target tokens per second relative to the baseline's; None unless both were measured in the same conditions."""
     if baseline is None:
         return None
     conditions: Set[Tuple[Any, ...]] = {_conditions(result) for result in [*system.results, *baseline.results]}
@@ -106,13 +106,13 @@ def speed(system: System, baseline: Optional[System]) -> Optional[float]:
 
 
 def _conditions(result: Result) -> Tuple[Any, ...]:
-    """What the speed of a training depends on; None in it is what was not recorded."""
+    """The conditions on which the speed of a training depends; None if not recorded."""
     run = result["run"]
     return run.get("threads"), run.get("jobs"), run["machine"], tuple(result["training"]["devices"])
 
 
 def step(system: System, baseline: Optional[System], steps: Sequence[Dict[str, float]]) -> Optional[float]:
-    """Time of a training step relative to the baseline's in the same benchmark; None if there is none of such a run."""
+    """Time of a training step relative to the baseline's in the same benchmark; None without such a benchmark."""
     if baseline is None or any(one.variant or HALVES & set(one.flags) for one in (system, baseline)):
         return None
     both = [seconds for seconds in steps if {system.arch, baseline.arch} <= set(seconds)]
@@ -120,7 +120,7 @@ def step(system: System, baseline: Optional[System], steps: Sequence[Dict[str, f
 
 
 def changes(system: System, than: System) -> str:
-    """Flags and updates in which one system differs from another; both were run."""
+    """Flags and updates in which one system differs from another; both must have been run."""
     own, other = system.flags, than.flags
     changed = [f"{flag} {own[flag]}".strip() for flag in own if own[flag] != other.get(flag)]
     changed += [f"without {flag}" for flag in other if flag not in own]

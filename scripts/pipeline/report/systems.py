@@ -1,4 +1,4 @@
-"""Results, grouped: the runs of one recipe, variant and architecture are one system. Needs no fairseq."""
+"""Groups results: the runs of one recipe, variant and architecture are one system. It needs no fairseq."""
 
 import re
 import statistics
@@ -14,7 +14,7 @@ VALIDATION = "valid"
 
 
 class Spread(NamedTuple):
-    """The mean over seeds, and the deviation of a sample (n - 1), which one value has not."""
+    """The mean over seeds, and the sample deviation (n - 1), which a single value lacks."""
 
     mean: float
     deviation: Optional[float] = None
@@ -31,7 +31,7 @@ def spread(values: Iterable[float]) -> Optional[Spread]:
 
 
 class Label(NamedTuple):
-    """What a system is called."""
+    """The name of a system."""
 
     arch: str
     variant: str = ""
@@ -42,9 +42,9 @@ class Label(NamedTuple):
 
 @dataclass(eq=False)
 class System:
-    """One architecture, trained in one way, with any number of seeds; none is a system that was not run.
+    """One architecture, trained in one way, with any number of seeds; a system without seeds was not run.
 
-    Runs that did not finish are no part of what is said about it.
+    Its figures leave out runs that did not finish.
     """
 
     arch: str
@@ -67,22 +67,22 @@ class System:
 
     @property
     def flags(self) -> Dict[str, str]:
-        """fairseq-train's flags but seed and architecture; of several, the last one wins, as on the command line."""
+        """fairseq-train's flags except seed and architecture; if a flag is repeated, the last one wins."""
         words = re.split(r" (?=--)", self.results[0]["run"]["flags"]) if self.runs else []
         flags = dict((f"{word} ".split(" ", 1)) for word in words)
         return {flag: value.strip() for flag, value in flags.items() if flag not in ("--arch", "--seed")}
 
     @property
     def parameters(self) -> int:
-        """Mean over seeds; 0 of a system that was not run."""
+        """The mean over seeds; 0 for a system that was not run."""
         return round(self.average("parameters")) if self.runs else 0
 
     def average(self, key: str) -> float:
-        """Of an entry of the training, over seeds; what was not recorded counts as 0."""
+        """The mean of an entry of the training over seeds; a missing entry counts as 0."""
         return mean(result["training"][key] or 0.0 for result in self.results)
 
     def tests(self, name: str) -> Dict[int, Dict[str, Any]]:
-        """What is known of one test set, by seed."""
+        """The entries of one test set, by seed."""
         return {seed: self.runs[seed]["tests"][name] for seed in self.seeds if name in self.runs[seed]["tests"]}
 
     def scores(self, test: str, metric: str) -> Dict[int, float]:
@@ -100,8 +100,8 @@ def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
 
 
 def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[Broken]]:
-    """The results that can stand side by side, and the files of those that cannot: a run that another file has, test
-    sets of one name with other sentences than in the files before. A finished run comes before one that is not."""
+    """The results that can be compared, and the files that cannot be used: a run that another file has, or test sets of
+    one name with other sentences than in earlier files. A finished run wins over an unfinished one."""
     kept: List[Result] = []
     left_out: List[Broken] = []
     origin: Dict[Tuple[Any, ...], str] = {}
@@ -125,7 +125,7 @@ def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[B
 def group(results: Sequence[Result]) -> List[System]:
     """The systems of one recipe, in the order of their names, from its finished runs.
 
-    Seeds that were trained on other data, with other flags or updates are not averaged: each such setting is a variant.
+    It does not average seeds that differ in data, flags or updates: each such setting is a variant.
     """
     trained: Dict[Tuple[str, str, str], Dict[Tuple[str, int], Dict[int, Result]]] = {}
     for result in results:
@@ -153,13 +153,13 @@ def _key(result: Result) -> Tuple[str, str, str]:
 
 
 def _text(test: Dict[str, Any]) -> Any:
-    """By which the sentences of a test set are told from others."""
+    """A key that tells the sentences of a test set from others."""
     statistics = test.get("statistics", {})
     return [test["sentences"], *(statistics.get(column) for column in ("source_words", "ref_len"))]
 
 
 def _settings(result: Result) -> Tuple[str, int]:
-    """Data, flags and updates, as far as they are recorded; those that were wanted of a run that did not finish."""
+    """Data, flags and updates, as far as recorded; for an unfinished run, the updates that were wanted."""
     updates = result["training"]["updates"]
     if result.get("unfinished"):
         updates = int(result["run"].get("max_update") or updates)

@@ -1,8 +1,8 @@
-"""Collects one run - one architecture, one seed, one recipe - for one small result file. It needs no fairseq.
+"""Collects one run (one architecture, one seed, one recipe) in one small result file. It needs no fairseq.
 
-The run was trained, averaged and scored by the scripts. The result has all that the report needs: scores with
-signatures, sacrebleu's statistics of each sentence, learning curves, costs, command, commit and versions. Of a run that
-did not get so far it has what there is, and the reason, but no scores.
+The scripts have trained, averaged and scored the run. The result has everything that the report needs: scores with
+signatures, sacrebleu's statistics of each sentence, learning curves, costs, command, commit and versions. For an
+unfinished run it has the available parts and the reason, but no scores.
 """
 
 import re
@@ -21,7 +21,7 @@ PREPARED = r"(--train|--valid|--test|--out) ((?:\\.|\S)+)"
 """Options of prepare.sh that name files."""
 
 POINTS = 150
-"""Of a training curve, at most."""
+"""The largest number of points in a training curve."""
 
 
 def collect(
@@ -33,20 +33,20 @@ def collect(
     unfinished: str = "",
     search: str = "",
 ) -> Dict[str, Any]:
-    """All that is to be known about a run.
+    """The content of the result file of a run.
 
     Args:
         run: output of train.sh, average.sh and score.sh.
-        data: output of prepare.sh, on which it was trained.
-        recipe: its name.
-        subsets: fairseq's name of each test set (``test``, ``test1``) and of the validation set (``valid``), to the
-            name by which people know it.
-        variant: keeps a run apart from others of the same architecture.
-        unfinished: why the run did not get to its scores, if it did not.
-        search: the settings that all test sets were scored with, as score.sh writes them; any if it is empty.
+        data: output of prepare.sh, the training data.
+        recipe: name of the recipe.
+        subsets: fairseq's name of each test set (``test``, ``test1``) and of the validation set (``valid``), to its
+            real name.
+        variant: tells the run from others of the same architecture.
+        unfinished: the reason why the run has no scores; empty if it has.
+        search: the settings with which all test sets were scored, as score.sh writes them; any if it is empty.
 
     Raises:
-        ResultError: something is missing; or nothing, of a run that is said to be unfinished.
+        ResultError: an output is missing, or a run that should be unfinished is finished.
     """
     if not subsets or len(set(subsets.values())) < len(subsets):
         raise ResultError(f"each test set needs a name of its own, not {dict(subsets)}")
@@ -84,7 +84,7 @@ def collect(
 
 
 def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
-    """What was trained, and what it took."""
+    """The settings and the costs of the training."""
     return {
         "parameters": log.parameters,
         "parameters_trained": log.trained,
@@ -115,7 +115,7 @@ def _finished_parts(
 
 
 def _unfinished_parts(run: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, int, Dict[str, Any]]:
-    """The same of a run that did not finish: perhaps an empty log, and no tests."""
+    """The same for a run that did not finish: a log, which may be empty, and no tests."""
     steps = [read_stamp(run, "train"), read_stamp(run, "average")]
     if all(steps) and all((run / f"scores/{subset}.json").is_file() for subset in subsets):
         raise ResultError(f"{run} is trained, averaged and scored: it is not unfinished")
@@ -125,17 +125,17 @@ def _unfinished_parts(run: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, 
 
 
 def _reason(text: str, run: Path, data: Path) -> str:
-    """On one line, without the folders of this machine."""
+    """The reason on one line, without the folders of this machine."""
     return " ".join(text.replace(str(run), "RUN").replace(str(data), "DATA").split())
 
 
 def _raw(option: "re.Match[str]") -> str:
-    """Of raw text the name counts, its folder does not."""
+    """The name of raw text, without its folder."""
     return f"{option[1]} {'DATA' if option[1] == '--out' else 'RAW/' + Path(option[2]).name}"
 
 
 def _placeholder(option: "re.Match[str]") -> str:
-    """A folder of one machine means nothing elsewhere."""
+    """Replaces a folder of this machine, which means nothing on another one, by a placeholder."""
     return f"{option[1]} {'DATA' if option[1] == '--data' else 'RUN'}"
 
 
@@ -150,7 +150,7 @@ def _read_json(path: Path, remedy: str) -> Dict[str, Any]:
 
 
 def _averaged(run: Path) -> int:
-    """How many checkpoints are in the averaged one, by the stamp of average.sh."""
+    """How many checkpoints were averaged, from the stamp of average.sh."""
     averaged = read_stamp(run, "average").get("averaged")
     if not isinstance(averaged, int):
         raise ResultError(f"{run} is not averaged: run scripts/average.sh --run {run} first")
@@ -158,7 +158,7 @@ def _averaged(run: Path) -> int:
 
 
 def _data(folder: Path) -> Dict[str, Any]:
-    """Pairs, cleaning, merges and vocabulary by ``prepare.json``; empty where prepare.sh was older."""
+    """Pairs, cleaning, merges and vocabulary from ``prepare.json``; empty if prepare.sh was older."""
     path = folder / "prepare.json"
     if not path.is_file():
         return {}

@@ -9,13 +9,13 @@ from ..scoring.statistics import COLUMNS, bleu, rows
 from .shape import DIGITS, EVEN, LARGEST, NULL_OR_NUMBER, NULL_OR_TEXT, NUMBER, PLAIN, TEXT, WHOLE, between, problem
 
 FORMAT = "fairseq_rope result 1"
-"""The entry ``format``, by which a result file is known."""
+"""The entry ``format``, which identifies a result file."""
 
 KIND = FORMAT.rpartition(" ")[0]
 REMEDY = "make it again with scripts/reproduce.sh, or remove it"
 
 ROUNDED = 0.0051
-"""How far a figure with two decimals may be from the exact one: half of the last digit, and what floats add."""
+"""How far a figure with two decimals may be from the exact one: half of the last digit, plus the error of floats."""
 
 CURVE = {"updates": [WHOLE], "seconds": [NUMBER], "nll": [between(0, 1000)]}
 RUN = {"command": TEXT, "flags": TEXT, "versions": {"*": TEXT}, "machine": TEXT, "commit?": NULL_OR_TEXT}
@@ -37,17 +37,17 @@ SHAPE: Dict[str, Any] = {
     "positions?": {"encoder?": SIDE, "decoder?": SIDE},
     "tests": {"*": TEST},
 }
-"""Entries of a result file that are read, and what they hold."""
+"""The entries of a result file that the report reads, and their content."""
 
 Result = Dict[str, Any]
 
 
 class ResultError(Failure):
-    """A run or a result file that is not complete, or not consistent; the message names the file and the remedy."""
+    """A run or a result file is not complete, or not consistent; the message names the file and the remedy."""
 
 
 class Broken(NamedTuple):
-    """A file that is left out, and why."""
+    """A file that the report leaves out, and the reason."""
 
     path: Path
     reason: str
@@ -57,7 +57,7 @@ def write_result(result: Result, path: Path) -> None:
     """Writes a result file.
 
     Raises:
-        ResultError: the result has no scores, and the file that is there has.
+        ResultError: the result has no scores, but the existing file has.
     """
     if result.get("unfinished") and path.is_file() and _has_scores(path):
         raise ResultError(f"{path} has the scores of a finished run: name another file, or remove it")
@@ -65,7 +65,7 @@ def write_result(result: Result, path: Path) -> None:
 
 
 def _has_scores(path: Path) -> bool:
-    """Whether a result file is that of a finished run, and not damaged."""
+    """Whether a result file is from a finished run, and not damaged."""
     try:
         result = read_json(path)
     except Failure:
@@ -77,13 +77,13 @@ def read_result(path: Path) -> Result:
     """The content of a result file.
 
     Raises:
-        Failure: it cannot be read, is damaged, incomplete or inconsistent, or is no result.
+        Failure: the file cannot be read, is damaged, incomplete or inconsistent, or is not a result.
     """
     return _checked(path, read_json(path, REMEDY))
 
 
 def _checked(path: Path, result: Any) -> Result:
-    """The content of ``path``, if it is a result that can be used."""
+    """The content of ``path``, if it is a usable result."""
     if not isinstance(result, dict) or result.get("format") != FORMAT:
         raise ResultError(f"{path} is no result file of version '{FORMAT}': {REMEDY}")
     reason = problem(result, SHAPE) or _inconsistency(result)
@@ -93,10 +93,10 @@ def _checked(path: Path, result: Any) -> Result:
 
 
 def read_results(paths: Sequence[Path]) -> Tuple[List[Tuple[Path, Result]], List[Broken], List[Tuple[Path, Any]]]:
-    """Result files, each once and in the order of their names: those named, and those in the folders named.
+    """Reads result files, each once and in the order of their names: the named files, and those in the named folders.
 
     Returns:
-        The results, the files that cannot be used, and JSON of another kind in the folders.
+        The results, the files that cannot be used, and other JSON files in the folders.
     """
     found = [(file, path.is_dir()) for path in paths for file in (path.glob("*.json") if path.is_dir() else [path])]
     results, broken, others = [], [], []
@@ -117,7 +117,7 @@ def _is_result(value: Any) -> bool:
 
 
 def _inconsistency(result: Result) -> str:
-    """What one entry says against another; empty if nothing."""
+    """A contradiction between two entries; empty if there is none."""
     for name, points in result["curve"].items():
         if len({len(column) for column in points.values()}) > 1:
             return f"has columns of several lengths in the curve '{name}'"
@@ -139,6 +139,6 @@ def _inconsistency(result: Result) -> str:
 
 
 def _square(maps: Sequence[Sequence[Sequence[Any]]]) -> bool:
-    """Whether all are square and of one size, with a number in each."""
+    """Whether all matrices are square and of one size, and have a number."""
     sizes = {size for rows in maps for size in (len(rows), *map(len, rows))}
     return len(sizes) == 1 and 0 not in sizes and all(any(x is not None for row in rows for x in row) for rows in maps)

@@ -1,7 +1,7 @@
-"""What a sweep asks of result files: whether a run is finished, and a table of runs.
+"""Answers from result files for a sweep: whether a run is finished, and a table of runs. It needs no fairseq.
 
 A run is finished if its file, made here or on another machine, has the same settings (data, flags; the content of
-RUN/settings) and number of updates, and has the scores of every test set. Needs no fairseq.
+RUN/settings), the same number of updates, and the scores of every test set.
 """
 
 from typing import Sequence
@@ -11,13 +11,13 @@ from .file import Result
 
 
 def is_finished(result: Result, settings: str, max_update: int, tests: Sequence[str]) -> bool:
-    """Whether a result is that of the run with these settings.
+    """Whether a result is from the run with these settings.
 
     Args:
         result: content of a result file.
-        settings: the lines of RUN/settings; of data that are not prepared here without the line about them.
-        max_update: updates that are wanted.
-        tests: names of the test sets that are wanted.
+        settings: the lines of RUN/settings; if the data are not prepared here, without their line.
+        max_update: number of updates wanted.
+        tests: names of the test sets wanted.
     """
     return (
         not result.get("unfinished")
@@ -28,18 +28,18 @@ def is_finished(result: Result, settings: str, max_update: int, tests: Sequence[
 
 
 def is_finished_otherwise(result: Result, settings: str, max_update: int) -> bool:
-    """Whether a result is that of a finished run with other settings or updates."""
+    """Whether a result is from a finished run with other settings or updates."""
     return not result.get("unfinished") and not is_finished(result, settings, max_update, [])
 
 
 def summary(result: Result) -> str:
-    """sacreBLEU of each test set, and what the training took."""
+    """sacreBLEU of each test set, and the costs of the training."""
     scores = ", ".join(f"{name} {test['scores']['sacrebleu']['score']:.2f}" for name, test in result["tests"].items())
     return f"sacreBLEU {scores}; trained for {result['training']['seconds'] / 60:.0f} min"
 
 
 def table(results: Sequence[Result]) -> str:
-    """The scores of the runs as aligned text, a row for each test set."""
+    """The scores of the runs as aligned text, with a row for each test set."""
     rows = []
     for result in results:
         variant = f" ({result['variant']})" if result["variant"] else ""

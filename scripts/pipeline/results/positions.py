@@ -1,6 +1,7 @@
-"""``positions.json`` of a run: what the report draws of its model's positions. Reading it needs no fairseq.
+"""``positions.json`` of a run: the numbers about its model's positions that the report draws.
 
-It is empty where there is nothing to draw. What the numbers are is said in :mod:`fairseq_rope.inspection.terms`.
+It is empty if there is nothing to draw. :mod:`fairseq_rope.inspection.terms` defines the numbers. Reading the file
+needs no fairseq.
 """
 
 from pathlib import Path
@@ -20,7 +21,7 @@ key) or ``dim``, ``base`` and ``stretch`` of RoPE."""
 
 
 def digest(checkpoint: Path) -> str:
-    """By which a summary of this checkpoint is told from one of another."""
+    """A short hash that tells a summary of this checkpoint from others."""
     return sha256(checkpoint)[:16]
 
 
@@ -41,10 +42,10 @@ def write_positions(run: Path) -> None:
 
 
 def position_entry(run: Path) -> Dict[str, Any]:
-    """The entry ``positions`` of a result file; nothing if the run has no summary.
+    """The entry ``positions`` of a result file; empty if the run has no summary.
 
     Raises:
-        ResultError: the summary is damaged, or of another checkpoint than the run's.
+        ResultError: the summary is damaged, or belongs to another checkpoint.
     """
     path, checkpoint = run / NAME, run / CHECKPOINT
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""The shape of JSON that others may have written: what stands where. Imports nothing of this package."""
+"""The expected shape of JSON that others may have written. It imports nothing from this package."""
 
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Union
@@ -7,7 +7,7 @@ LARGEST = 1e15
 
 
 class Value(NamedTuple):
-    """What a single entry must be, in words and as a test."""
+    """The condition for a single entry, in words and as a test."""
 
     name: str
     test: Callable[[Any], bool]
@@ -40,7 +40,7 @@ NULL_OR_TEXT = Value("text or null", lambda value: value is None or _is_text(val
 
 
 def problem(value: Any, shape: Shape, place: str = "") -> str:
-    """The first thing in ``value`` that does not fit, as ``lacks ...`` or ``has ...``; empty if all fits."""
+    """The first problem in ``value``, as ``lacks ...`` or ``has ...``; empty if the value has the right shape."""
     wanted = shape.name if isinstance(shape, Value) else "a list" if isinstance(shape, list) else "an object"
     fits = shape.test(value) if isinstance(shape, Value) else isinstance(value, type(shape))
     if not fits:

@@ -1,4 +1,4 @@
-"""Moses tokens to text, as a reader would write it."""
+"""Turns Moses tokens into text, as a person would write it."""
 
 import re
 from typing import List, Sequence
@@ -6,14 +6,14 @@ from typing import List, Sequence
 from sacremoses import MosesDetokenizer
 
 UNKNOWN = "⁇"
-"""Stands for fairseq's ``<unk>`` in text: one word, which no reference has. As it is, ``<unk>`` would be three
-tokens in every count, and match a literal one in a reference."""
+"""Stands for fairseq's ``<unk>`` in text: one word, which no reference has. ``<unk>`` itself would count as three
+tokens, and match a literal ``<unk>`` in a reference."""
 
 AFTER_MOSES = (
     (re.compile(r" ?/ ?"), "/"),  # km / h
     (re.compile(r"(\d )([$£€¥])(?=[^\W\d_])"), r"\1\2 "),  # 90 £sowie; but: costs £90
 )
-"""What sacremoses' detokeniser leaves apart or joins wrongly, in its output."""
+"""Corrections to the output of sacremoses' detokeniser, where it leaves tokens apart or joins them wrongly."""
 
 GERMAN_APOSTROPHES = (
     (re.compile(r"(?<=\w) &apos; (?=s(?: |$))"), "&apos;"),  # gibt ' s
@@ -23,7 +23,7 @@ GERMAN_APOSTROPHES = (
 
 
 def detokenize(lines: Sequence[str], lang: str) -> List[str]:
-    """Moses tokens to text: escaped, without BPE, hyphens split (``@-@``) or not; ``<unk>`` becomes :data:`UNKNOWN`."""
+    """Turns Moses tokens (escaped, without BPE, hyphens split or not) into text; ``<unk>`` becomes :data:`UNKNOWN`."""
     detokenizer = MosesDetokenizer(lang)
     texts = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Runs fairseq-generate: its output in a file that is whole or not there, its failure in one line."""
+"""Runs fairseq-generate: writes its output to a file, whole or not at all, and reports a failure in one line."""
 
 import os
 import signal
@@ -23,21 +23,21 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
 
     Args:
         command: fairseq-generate with its flags.
-        checkpoint: what it translates with, for the message when it fails.
+        checkpoint: the checkpoint that it uses, for the message if it fails.
         out: ``scores/test.json`` for output in ``scores/test.gen.txt`` and a log in ``scores/test.log``.
-        sentences: how many there are to translate.
+        sentences: how many sentences there are to translate.
 
     Returns:
         The file with the output.
 
     Raises:
-        Failure: it failed; the message is the checkpoint's fault, or the last error of the log.
+        Failure: fairseq-generate fails; the message names the fault of the checkpoint, or the last error of the log.
     """
     output, log = out.with_suffix(".gen.txt"), out.with_suffix(".log")
     out.parent.mkdir(exist_ok=True)
-    for leftover in out.parent.glob(f".{out.stem}.*.tmp"):  # of a kill -9; the run's lock is ours
+    for leftover in out.parent.glob(f".{out.stem}.*.tmp"):  # a kill -9 left it; this process holds the run's lock
         leftover.unlink()
-    log.unlink(missing_ok=True)  # what that left running may still write into it
+    log.unlink(missing_ok=True)  # a process that it left behind may still write to it
     with log.open("wb") as errors, replacing(output) as file:
         with _started(list(command), errors) as process:
             assert process.stdout is not None

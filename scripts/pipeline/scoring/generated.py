@@ -1,4 +1,4 @@
-"""fairseq-generate's output: read, and checked against itself and against the raw reference."""
+"""Reads fairseq-generate's output, and checks it against itself and against the raw reference."""
 
 import re
 import unicodedata
@@ -20,23 +20,24 @@ OWN_LINE = re.compile(r"Generate .* with beam=.*: BLEU4 = ([0-9.]+), .*")
 BPE_MARKER = re.compile(r"@@(?!\S)")
 
 ROUNDED = 0.0051
-"""How far a figure with two decimals may be from the exact one: half of the last digit, and what floats add."""
+"""How far a figure with two decimals may be from the exact one: half of the last digit, plus the error of floats."""
 
 SAME_SENTENCE = 50.0
-"""chrF of the letters and digits of a line and those of the text that was binarised, at least. Without unknown words
-they were equal on all 20,500 lines that were measured (German, English, French, Czech, Chinese; BLEU cannot tell: it is
-96.4 on newstest2014, and 0.05 where no spaces separate words). Of two different sentences, 3 in 3,500 reach 50."""
+"""The least chrF between a line and the text that was binarised, comparing letters and digits. Without unknown words,
+all 20,500 lines that we measured were equal (German, English, French, Czech, Chinese). Of pairs of different sentences,
+3 in 3,500 reach 50. BLEU cannot tell: it is 96.4 on newstest2014, and 0.05 if no spaces separate words.
+"""
 
 OTHER_LINES = 1000
-"""One line in so many may be another than the one that was binarised: odd characters, not another file."""
+"""One line in this many may differ from the text that was binarised: odd characters, not another file."""
 
 
 @dataclass(frozen=True)
 class Generated:
-    """What fairseq-generate printed, in the order of the test set: tokens without BPE."""
+    """The output of fairseq-generate in the order of the test set: tokens without BPE."""
 
     hypotheses: List[str]
-    """An empty one is an empty line."""
+    """An empty hypothesis is an empty line."""
     targets: List[str]
     """The reference as it was binarised; an unknown word is ``<<unk>>``."""
     bleu: float
@@ -44,7 +45,7 @@ class Generated:
 
 
 def read_generated(path: Path, sentences: int) -> Generated:
-    """Reads the output for a test set of so many sentences.
+    """Reads the output for a test set with this number of sentences.
 
     Raises:
         Failure: a sentence is missing, comes twice or is damaged, or the hypotheses are still in BPE units.
@@ -92,7 +93,7 @@ def _check_complete(side: Dict[int, str], sentences: int, what: str, path: Path)
 
 
 def check_bleu(generated: Generated, path: Path) -> None:
-    """Raises Failure unless fairseq's own figure is that of the lines beside it."""
+    """Raises Failure unless fairseq's own figure matches the lines in the same output."""
     computed = fairseq_bleu(generated.hypotheses, generated.targets)
     if abs(computed - generated.bleu) > ROUNDED:
         raise Failure(f"{path}: fairseq says {generated.bleu:.2f} BLEU, its lines have {computed:.2f}: {AGAIN}")
@@ -101,8 +102,8 @@ def check_bleu(generated: Generated, path: Path) -> None:
 def fairseq_bleu(hypotheses: Sequence[str], targets: Sequence[str]) -> float:
     """fairseq's BLEU (0 to 100): not smoothed, of tokens separated by spaces.
 
-    Its scorer never takes the last token of a sentence away, so that an empty one counts as the word ``</s>``. An
-    unknown word of the reference, ``<<unk>>`` here, matches nothing: those of hypotheses are ``<unk>``.
+    fairseq's scorer never removes the last token of a sentence, so an empty sentence counts as the word ``</s>``. An
+    unknown word of the reference, ``<<unk>>``, matches nothing: unknown words of hypotheses are ``<unk>``.
     """
     scorer = BLEU(tokenize="none", smooth_method="none", force=True)
     sides = [[" ".join(line.split()) or "</s>" for line in side] for side in (hypotheses, targets)]
@@ -112,7 +113,7 @@ def fairseq_bleu(hypotheses: Sequence[str], targets: Sequence[str]) -> float:
 def check_reference(generated: Generated, references: Sequence[str], lang: str, path: Path) -> None:
     """Raises Failure unless the raw reference is the text that was binarised, line by line.
 
-    Tokenisation changes spaces and punctuation, no letters and no digits; these are compared.
+    Tokenisation changes spaces and punctuation, but no letters and digits: the function compares these.
     """
     texts = detokenize(generated.targets, lang)
     others = [i for i, pair in enumerate(zip(texts, references)) if not _same_sentence(*pair)]
@@ -125,13 +126,13 @@ def check_reference(generated: Generated, references: Sequence[str], lang: str, 
 
 
 def _same_sentence(text: str, reference: str) -> bool:
-    """Whether what was binarised is the reference; unknown words stand for anything."""
+    """Whether the text that was binarised is the reference; unknown words stand for anything."""
     pieces, raw = [_letters(piece) for piece in text.split(UNKNOWN)], _letters(reference)
     return _in_order(pieces, raw) or CHRF().sentence_score("".join(pieces), [raw]).score >= SAME_SENTENCE
 
 
 def _letters(text: str) -> str:
-    """Letters and digits; those that look the same in print are the same (full-width ones)."""
+    """Letters and digits; full-width forms count as the usual ones."""
     return "".join(character for character in unicodedata.normalize("NFKC", text) if character.isalnum())
 
 

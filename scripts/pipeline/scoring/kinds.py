@@ -1,4 +1,4 @@
-"""The metrics: what each is called, which direction is better, and how to read it. Imports nothing of this package."""
+"""The metrics: their names, the better direction, and how to read them. It imports nothing from this package."""
 
 from typing import Dict, NamedTuple
 
@@ -19,7 +19,7 @@ class Metric(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """By which a difference is multiplied to be an improvement."""
+        """The factor that turns a difference into an improvement."""
         return 1 if self.higher_is_better else -1
 
 

@@ -1,6 +1,6 @@
-"""Every BLEU that papers quote, of the same text, side by side.
+"""Computes every BLEU that papers quote, for the same text, side by side.
 
-Tokenisation is sacremoses', arithmetic is sacrebleu's.
+sacremoses tokenises, and sacrebleu computes.
 """
 
 import re
@@ -13,7 +13,7 @@ from .kinds import METRICS, TRANSLATION
 
 
 def moses_tokenize(lines: Sequence[str], lang: str) -> List[str]:
-    """Text to plain Moses tokens: hyphens stay inside words."""
+    """Turns text into plain Moses tokens: hyphens stay inside words."""
     tokenizer = MosesTokenizer(lang)
     return [tokenizer.tokenize(line, return_str=True) for line in lines]
 
@@ -24,10 +24,10 @@ def split_compounds(lines: Sequence[str]) -> List[str]:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Dict[str, Dict[str, Any]]:
-    """All scores of detokenised hypotheses against raw references.
+    """Computes all scores of detokenised hypotheses against raw references.
 
     Returns:
-        ``score`` (0 to 100), ``signature`` and ``detail`` for each of :data:`.kinds.TRANSLATION` but fairseq's own.
+        ``score`` (0 to 100), ``signature`` and ``detail`` for each of :data:`.kinds.TRANSLATION`, except fairseq's own.
     """
 
     def entry(metric: Any, change: Callable[[Sequence[str]], Sequence[str]]) -> Dict[str, Any]:
@@ -48,7 +48,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Di
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> str:
-    """The scores of several runs as aligned text, one row each, with a legend."""
+    """The scores of several runs as aligned text, one row for each run, with a legend."""
     names = [f"{r['name']} {r['subset']}" for r in results]
     width = max([len(name) for name in names] + [len("run, test set")])
     metrics = {key: METRICS[key] for key in TRANSLATION}

@@ -1,13 +1,13 @@
-"""Translates a test set with a run's averaged checkpoint and prints, side by side, what papers call BLEU.
+"""Translates a test set with a run's averaged checkpoint and prints, side by side, the scores that papers call BLEU.
 
 ::
 
     scripts/score.sh --run RUN --data FOLDER [options] [-- fairseq-generate flags]
     scripts/score.sh --run /tmp/run --data /tmp/demo --subset test1
 
-Writes to RUN/scores: SUBSET.json (scores and statistics of each sentence: all that is used later), SUBSET.hyp.LANG (the
-translations), SUBSET.gen.txt and SUBSET.log (what fairseq-generate printed). A set that was scored before with the same
-settings is not translated again. What the scores mean is said under the table.
+It writes RUN/scores/SUBSET.json (scores and statistics of each sentence: later steps read only this file),
+SUBSET.hyp.LANG (the translations), and SUBSET.gen.txt and SUBSET.log (the output of fairseq-generate). It does not
+translate a set again that was scored with the same settings. A legend under the table explains the scores.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from .statistics import columns
 USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
 
 VERSION = 2
-"""Of what a score file holds and how it is computed; with another one a set is scored anew."""
+"""Version of a score file's content; a set whose file has another version is scored again."""
 
 HAVE_OPTIONS = {"--beam": "--beam", "--lenpen": "--lenpen", "--max-tokens": "--max-tokens", "--gen-subset": "--subset"}
 """Flags of fairseq-generate, to the options of score.sh that set them."""
@@ -47,7 +47,7 @@ NOT_TO_BE_SCORED = (
     *("--skip-invalid-size-inputs-valid-test", "--num-shards", "--shard-id"),
     *("--distributed-world-size", "--distributed-rank"),
 )
-"""Flags with which the output has not one translation of each sentence, or not where it is read."""
+"""Flags that give another number of translations than one per sentence, or write them elsewhere."""
 
 
 def main(argv: List[str]) -> None:
@@ -68,11 +68,9 @@ def _parser() -> Parser:
     parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
-    parser.add_argument(
-        "--beam", metavar="N", type=whole_number(1), default=4, help="hypotheses in the search (default: 4)"
-    )
+    parser.add_argument("--beam", metavar="N", type=whole_number(1), default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", metavar="X", type=_number, default="0.6", help="length penalty (default: 0.6)")
-    tokens = "padded source tokens translated at once; no figure depends on it (default: 8000)"
+    tokens = "padded source tokens to translate at once; it does not affect the scores (default: 8000)"
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     parser.add_argument("--name", help="name of the run in the table (default: the path of RUN)")
     return parser
@@ -102,7 +100,7 @@ def _checkpoint(run: Path) -> Path:
 
 
 def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Sequence[str]) -> Dict[str, Any]:
-    """The content of the score file, which is made unless it is there."""
+    """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
     check_data(run, data)
     source, target = _languages(data, subset)
@@ -141,7 +139,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
 
 
 def _languages(data: Path, subset: str) -> Tuple[str, str]:
-    """Source and target language of a prepared test set, by the names of its files: ``test.en-de.en.idx``."""
+    """Source and target language of a prepared test set, from the names of its files: ``test.en-de.en.idx``."""
     names = [path.name.split(".") for path in sorted((data / "bin").glob("*.*-*.*.idx"))]
     languages = [(pair, lang) for name, pair, lang, _ in names if name == subset]
     for pair, source in languages:
@@ -159,7 +157,7 @@ def score_text(generated: Path, source: Path, reference: Path, lang: str, hypoth
         generated: fairseq-generate's output.
         source: raw source text.
         reference: raw reference, in the language ``lang``.
-        hypotheses: file to write, a translation a line.
+        hypotheses: file to write, one translation per line.
 
     Raises:
         Failure: the output is not complete, or does not belong to these files.

@@ -1,4 +1,4 @@
-"""BLEU's sufficient statistics, sentence by sentence, and what follows from them without the text.
+"""BLEU's sufficient statistics, sentence by sentence, and the figures that follow from them without the text.
 
 The statistics are sacrebleu's for ``tok:13a``, one reference; so are the arithmetic and the paired bootstrap: the
 figures are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTEM --paired-bs`` prints for the text. Needs no fairseq.
@@ -41,7 +41,7 @@ def columns(sources: Sequence[str], hypotheses: Sequence[str], references: Seque
 
 
 def rows(statistics: Columns) -> Rows:
-    """The statistics as sacrebleu has them, with the number of n-grams, which follows from the length."""
+    """The statistics in sacrebleu's form, with the numbers of n-grams, which follow from the length."""
     stored = zip(*(statistics[name] for name in COLUMNS[1:]))
     return [[*row, *(max(0, row[0] - n) for n in range(ORDER))] for row in stored]
 
@@ -52,7 +52,7 @@ def bleu(sentences: Rows) -> float:
 
 
 def by_length(statistics: Columns) -> List[Tuple[int, float]]:
-    """For each of :data:`BUCKETS` the number of its sentences, and their BLEU (0.0 without sentences)."""
+    """For each of :data:`BUCKETS`, the number of its sentences and their BLEU (0.0 without sentences)."""
     pairs = list(zip(statistics["source_words"], rows(statistics)))
     buckets = []
     for first, last in BUCKETS:
@@ -62,7 +62,7 @@ def by_length(statistics: Columns) -> List[Tuple[int, float]]:
 
 
 def paired_bootstrap(baseline: Rows, systems: Mapping[str, Rows]) -> Tuple[Dict[str, float], str]:
-    """sacrebleu's paired bootstrap of BLEU: 1,000 samples and its seed.
+    """sacrebleu's paired bootstrap of BLEU, with 1,000 samples and its seed.
 
     Returns:
         p value of each system's difference to the baseline, and the signature of the test.

@@ -1,10 +1,10 @@
-"""Runs a command on a GPU of its own: one that no other command of this kind uses. It waits for one.
+"""Runs a command on a GPU that no other command of this kind uses; waits until one is free.
 
 ::
 
     python -m pipeline.sweep.device 0,1,2 scripts/train.sh ...
 
-The GPU is taken until the command has ended, also if whoever called it is killed.
+The GPU stays reserved until the command has ended, even if its caller is killed.
 """
 
 import os
@@ -30,7 +30,7 @@ def visible() -> List[str]:
 
 
 def folder() -> Path:
-    """Where this user's commands on this machine, or within this job of a cluster, say what they use."""
+    """The folder of locks for this user's commands on this machine, or within this job of a cluster."""
     return Path(tempfile.gettempdir()) / f"fairseq_rope-{os.getuid()}" / os.environ.get("SLURM_JOB_ID", "gpus")
 
 

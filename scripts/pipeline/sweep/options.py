@@ -1,4 +1,4 @@
-"""The options of a sweep, of ``scripts/reproduce.sh`` or as Snakemake's ``--config``."""
+"""The options of a sweep, from ``scripts/reproduce.sh`` or from Snakemake's ``--config``."""
 
 import argparse
 import shlex
@@ -10,18 +10,18 @@ from ..recipes import recipe_names
 
 
 class ConfigParser(Parser):
-    """Reads the same options, where nobody typed them as such."""
+    """Reads the same options from Snakemake's configuration."""
 
     def error(self, message: str) -> NoReturn:
         raise Failure(f"{message} (config entries are options of scripts/reproduce.sh --help)")
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = Parser) -> argparse.Namespace:
-    """The options of ``scripts/reproduce.sh``; ``flags`` is what stands behind ``--``."""
+    """The options of ``scripts/reproduce.sh``; ``flags`` are the words behind ``--``."""
     options, flags = split_at_dashes(argv)
     parser = kind(doc)
     number = whole_number(1)
-    parser.add_argument("recipe", help=f"a file of scripts/recipes without .toml: {', '.join(recipe_names())}")
+    parser.add_argument("recipe", help=f"name of a file in scripts/recipes: {', '.join(recipe_names())}")
     parser.add_argument(
         "--data",
         type=Path,
@@ -33,7 +33,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
         "--archs",
         nargs="+",
         action="extend",
-        help="architectures (default: the recipe's); '*_multi30k' is every family at this size",
+        help="architectures (default: the recipe's); '*_multi30k' stands for every family at this size",
     )
     parser.add_argument(
         "--variant",
@@ -41,19 +41,28 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
         action="append",
         default=[],
         metavar='"NAME ARCH FLAGS"',
-        help="also ARCH with these fairseq-train flags, under this name; any number of times",
+        help="also run ARCH with these flags of fairseq-train, under the name NAME; repeat it for more",
     )
     parser.add_argument(
-        "--seeds", nargs="+", action="extend", help="(default: 1); all systems have the first before any has the second"
+        "--seeds",
+        nargs="+",
+        action="extend",
+        help="random seeds; all systems run with the first before any with the second (default: 1)",
     )
-    parser.add_argument("--out", type=Path, help="gets data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE)")
     parser.add_argument(
-        "--results", type=Path, help="one small file for each run; those there count as finished (default: OUT/results)"
+        "--out", type=Path, help="output folder: data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE)"
     )
-    parser.add_argument("--report", type=Path, help="the report about all of them (default: OUT/report)")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        help="folder with one small file per run; runs that have a matching one are skipped (default: OUT/results)",
+    )
+    parser.add_argument("--report", type=Path, help="folder for the report on these results (default: OUT/report)")
     for name in ("max-update", "save-every", "device-tokens", "processes"):
         parser.add_argument(f"--{name}", type=number, help="as in scripts/train.sh")
-    parser.add_argument("--baseline", metavar="ARCH", help="what the report compares with (default: sinusoidal)")
+    parser.add_argument(
+        "--baseline", metavar="ARCH", help="architecture that the report compares with (default: sinusoidal)"
+    )
     args = parser.parse_args(options)
     args.seeds = words_of(args.seeds or ["1"])
     for seed in args.seeds:
@@ -70,10 +79,10 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
 
 
 def parse_config(config: Mapping[str, Any]) -> argparse.Namespace:
-    """The same of Snakemake's ``--config``, whose entries have the names of the options; and ``variants``, ``flags``.
+    """The same options from Snakemake's ``--config``, whose entries have their names, ``variants`` and ``flags``.
 
     Raises:
-        Failure: an unknown entry, one of the wrong form, or no recipe.
+        Failure: an entry is unknown or has the wrong form, or there is no recipe.
     """
     known = vars(parse(["any"]))
     for name, value in config.items():

@@ -1,6 +1,6 @@
-"""A sweep: the systems and seeds of a recipe, their folders, and what every script is called with.
+"""A sweep: the systems and seeds of a recipe, their folders, and the options of every script.
 
-``scripts/reproduce.sh`` runs it one training after the other, ``scripts/Snakefile`` several at a time.
+``scripts/reproduce.sh`` runs one training after the other, ``scripts/Snakefile`` several at a time.
 """
 
 import argparse
@@ -31,7 +31,7 @@ class Sweep:
         args: the result of :func:`.options.parse`.
 
     Raises:
-        Failure: an unknown recipe, architecture or variant, or options that do not go together.
+        Failure: a recipe, architecture or variant is unknown, or options do not go together.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -47,7 +47,7 @@ class Sweep:
         self.data = self.out / "data"
         self.results: Path = args.results or self.out / "results"
         self.report: Path = args.report or self.out / "report"
-        # beside the runs of the recipe whose data it shares
+        # beside the runs of the recipe with the same data
         self.runs = self.out / recipe.name.removeprefix(f"{recipe.data}_") if recipe.data != recipe.name else self.out
         self.downloads = recipe.download and not args.data
         self.raw: Path = self.out / "raw" if self.downloads else args.data or ROOT / "data" / recipe.data
@@ -57,11 +57,11 @@ class Sweep:
             raise Failure(f"{options[0]} is for recipes that download, without --data")
         self.download_options: List[Any] = ["--out", self.raw, *options]
         self.joined = {f"{recipe.tests[0]}_x{count}": count for count in recipe.join}
-        """The test sets that the recipe joins to longer sentences, and by how many."""
+        """The test sets of joined sentences, to the number of sentences joined."""
         tests = [*recipe.tests, *self.joined]
         self.subsets = {f"test{number or ''}": name for number, name in enumerate(tests)}
-        """fairseq's name of a test set to the name by which people know it."""
-        self.subsets["valid"] = recipe.valid  # what decisions are made by
+        """fairseq's name of a test set, to its real name."""
+        self.subsets["valid"] = recipe.valid  # decisions are made by it
         self.systems = read_systems(words_of(args.archs or recipe.archs), args.variants, args.baseline)
         self.experiments = self._experiments()
 
@@ -89,18 +89,18 @@ class Sweep:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether results can be compared by their data."""
+        """Whether the data are prepared, so results can be compared by them."""
         return (self.data / "prepare.json").is_file()
 
     def check_raw(self) -> None:
-        """Raises Failure if the raw text is neither there nor downloaded."""
+        """Raises Failure if the raw text is missing and the recipe does not download it."""
         if not self.downloads and not self.raw.is_dir():
             raise Failure(
                 f"{self.raw} not found: give the folder with the raw text of {self.recipe.data} as --data FOLDER"
             )
 
     def join(self) -> None:
-        """Writes the test sets that the recipe joins."""
+        """Writes the test sets of joined sentences."""
         recipe = self.recipe
         for name, count in self.joined.items():
             first, langs = self.raw / recipe.tests[0], (recipe.source, recipe.target)
@@ -108,7 +108,7 @@ class Sweep:
 
     @property
     def prepare_options(self) -> List[Any]:
-        """The test sets that the recipe joins come behind the others."""
+        """Options of prepare.sh; the test sets of joined sentences come last."""
         recipe = self.recipe
         tests = [self.raw / name for name in recipe.tests] + [self.out / "joined" / name for name in self.joined]
         sets = ["--train", self.raw / recipe.train, "--valid", self.raw / recipe.valid]
@@ -118,13 +118,13 @@ class Sweep:
 
     @property
     def report_options(self) -> List[str]:
-        """About all runs in the folder of results, so that recipes that share data are in one report."""
+        """Options of report.sh, for all runs in the folder of results: recipes that share data are in one report."""
         options = ["--results", str(self.results), "--out", str(self.report), "--about", self.recipe.name]
         options += ["--archs", *(system.arch for system in self.systems), "--seeds", *map(str, self.args.seeds)]
         return options + (["--baseline", self.args.baseline] if self.args.baseline else [])
 
     def make_report(self, quiet: bool = False) -> None:
-        """Makes the report; ``quiet`` also of a failure."""
+        """Makes the report; if ``quiet``, without output, also when this fails."""
         with contextlib.ExitStack() as stack:
             if quiet:
                 stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
@@ -132,18 +132,18 @@ class Sweep:
             build.main(self.report_options)
 
     def unfinished(self) -> List[Experiment]:
-        """The runs that no result file is of."""
+        """The runs without a result file of their own."""
         with ThreadPoolExecutor() as pool:  # each one asks train.sh for its settings
             states = list(pool.map(Experiment.is_finished, self.experiments))
         return [experiment for experiment, finished in zip(self.experiments, states) if not finished]
 
     def note_unfinished(self) -> None:
-        """Writes down why each of them is not."""
+        """Writes a result file with the reason for each run that is not finished."""
         for experiment in self.unfinished():
             experiment.collect_unfinished(experiment.missing())
 
     def end(self, report: bool = True) -> None:
-        """Prints the table and makes the report, unless that was made before.
+        """Prints the table and, if ``report``, makes the report.
 
         Raises:
             Failure: a run is not finished.

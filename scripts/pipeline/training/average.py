@@ -1,7 +1,7 @@
-"""Averages the last checkpoints of a run and makes it a complete model folder.
+"""Averages the last checkpoints of a run and makes the run a complete model folder.
 
-RUN/checkpoint.pt is the average (Vaswani et al. 2017, section 6.1: the last five). The BPE codes, the dictionaries and
-prepare.json, which says how text is split, are copied beside it.
+RUN/checkpoint.pt is the average (Vaswani et al. 2017, section 6.1: the last five). The command also copies the BPE
+codes, the dictionaries and prepare.json, which says how to split text, into RUN.
 
 Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 """
@@ -21,10 +21,14 @@ def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh")
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
-    parser.add_argument("--last", type=whole_number(1), metavar="N", help="how many (default: 5)")
-    parser.add_argument("--upper", type=whole_number(0), metavar="N", help="none of more updates (or epochs) than N")
-    parser.add_argument("--by", choices=("updates", "epochs"), help="(default: updates)")
-    parser.add_argument("--inputs", nargs="+", action="extend", metavar="FILE", help="these files, not the last ones")
+    parser.add_argument("--last", type=whole_number(1), metavar="N", help="average the last N (default: 5)")
+    parser.add_argument(
+        "--upper", type=whole_number(0), metavar="N", help="ignore checkpoints of more than N updates (or epochs)"
+    )
+    parser.add_argument("--by", choices=("updates", "epochs"), help="kind of checkpoint (default: updates)")
+    parser.add_argument(
+        "--inputs", nargs="+", action="extend", metavar="FILE", help="average these files instead of the last ones"
+    )
     args = parser.parse_args(argv)
     if args.inputs and (args.last or args.upper is not None or args.by):
         parser.error("--inputs names the checkpoints: leave out --last, --upper and --by")
@@ -52,7 +56,7 @@ def _last(folder: Path, last: int, by: str, upper: Any) -> List[Path]:
 
 
 def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
-    """Makes a run a model folder with the average of ``paths``, unless it is that already.
+    """Makes a run a model folder with the average of ``paths``, unless it is one already.
 
     Raises:
         Failure: a checkpoint cannot be used.
@@ -75,7 +79,7 @@ def _average(run: Path, data: Path, paths: Sequence[Path]) -> Dict[str, Any]:
         save_checkpoint(average_checkpoints(paths), run / "checkpoint.pt")
     except CheckpointError as error:
         raise Failure(str(error)) from None
-    # the vocabularies are there where a threshold needs them
+    # the vocabularies exist if there is a threshold
     for file in (data / "bpecodes", data / "prepare.json", *data.glob("bin/dict.*.txt"), *data.glob("vocabulary.*")):
         with file.open("rb") as content, replacing(run / file.name) as copy:
             shutil.copyfileobj(content, copy)

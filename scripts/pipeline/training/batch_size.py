@@ -1,7 +1,7 @@
 """Chooses ``--max-tokens`` and ``--update-freq`` so that an update sees a number of target tokens on any devices.
 
-fairseq fills a batch until its longer side, with padding, has ``--max-tokens``. How many target tokens that are depends
-on the text: here they are counted, with fairseq's own batches.
+fairseq fills a batch until its longer side, with padding, has ``--max-tokens``. The number of target tokens in it
+depends on the text, so this module counts them in fairseq's own batches.
 """
 
 import logging
@@ -16,13 +16,13 @@ from fairseq.data import Dictionary, LanguagePairDataset, data_utils  # noqa: E4
 from ..command import Failure, say  # noqa: E402
 
 MULTIPLE = 8
-"""Sentences of a batch: fairseq-train's default of ``--required-batch-size-multiple``."""
+"""The size of a batch is a multiple of this: fairseq-train's default of ``--required-batch-size-multiple``."""
 
 TOLERANCE = 0.1
 
 
 class BatchError(Failure):
-    """What is asked for cannot be had; the message is one line."""
+    """The request cannot be met; the message is one line."""
 
 
 def load(folder: Path, source: str, target: str) -> LanguagePairDataset:
@@ -39,22 +39,22 @@ def load(folder: Path, source: str, target: str) -> LanguagePairDataset:
 
 
 def mean_target_tokens(data: LanguagePairDataset, indices: np.ndarray, max_tokens: int) -> float:
-    """Target tokens, with </s> and without padding, of a mean batch of fairseq's."""
+    """Target tokens in fairseq's batches, on average, with </s> and without padding."""
     return float(data.tgt_sizes.sum()) / len(
         data.batch_by_size(indices, max_tokens=max_tokens, required_batch_size_multiple=MULTIPLE)
     )
 
 
 def choose(data: LanguagePairDataset, target_tokens: int, devices: int, device_tokens: int) -> Tuple[int, int, float]:
-    """``--max-tokens``, ``--update-freq`` and the target tokens that a mean update has with them.
+    """Chooses ``--max-tokens`` and ``--update-freq``; also returns the target tokens of an update, on average.
 
     Args:
-        target_tokens: wanted for each update.
-        devices: that work at the same time.
-        device_tokens: limit of ``--max-tokens``, for the memory of a device.
+        target_tokens: target tokens wanted for each update.
+        devices: number of devices that work at the same time.
+        device_tokens: limit of ``--max-tokens``, by the memory of a device.
 
     Raises:
-        BatchError: one batch on each device is more than asked for, or a sentence is longer than the limit.
+        BatchError: one batch on each device has too many tokens, or a sentence is longer than the limit.
     """
     if min(target_tokens, devices, device_tokens) < 1:
         raise BatchError("--target-tokens, --devices and --device-tokens must be at least 1")
@@ -87,10 +87,10 @@ def choose(data: LanguagePairDataset, target_tokens: int, devices: int, device_t
 def choose_flags(
     folder: Path, languages: Tuple[str, str], target_tokens: int, devices: int, device_tokens: int
 ) -> List[str]:
-    """``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and says what they come to.
+    """Chooses ``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and reports the result.
 
     Raises:
-        BatchError: as of :func:`choose`.
+        BatchError: :func:`choose` fails.
     """
     data = load(folder, *languages)
     max_tokens, frequency, tokens = choose(data, target_tokens, devices, device_tokens)

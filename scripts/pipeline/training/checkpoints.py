@@ -1,4 +1,4 @@
-"""The checkpoints of a run: how far it is, and what a kill has damaged."""
+"""The checkpoints of a run: its progress, and the repair after a kill."""
 
 import re
 import shutil
@@ -12,13 +12,13 @@ LAST = "checkpoint_last.pt"
 
 
 def by_updates(folder: Path) -> List[Tuple[int, Path]]:
-    """The checkpoints that fairseq names by epoch and updates, with their updates, the newest first."""
+    """The checkpoints that fairseq names by epoch and updates, with their updates, newest first."""
     matches = [(re.fullmatch(r"checkpoint_\d+_(\d+)\.pt", path.name), path) for path in folder.glob("checkpoint_*.pt")]
     return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
 
 
 def newest_updates(folder: Path) -> int:
-    """Updates of the newest checkpoint, 0 if there is none; by its name alone."""
+    """Updates of the newest checkpoint, by its name; 0 if there is none."""
     return next((updates for updates, _ in by_updates(folder)), 0)
 
 
@@ -26,17 +26,17 @@ def reached(folder: Path) -> int:
     """Updates of the last checkpoint, whatever its name; 0 if there is none.
 
     Raises:
-        Failure: it cannot be loaded.
+        Failure: the checkpoint cannot be loaded.
     """
     last = folder / LAST
     return max(newest_updates(folder), updates_in(last) if last.is_file() else 0)
 
 
 def updates_in(path: Path) -> int:
-    """The updates that a checkpoint says it was trained for.
+    """The number of updates recorded in a checkpoint.
 
     Raises:
-        Failure: it cannot be loaded.
+        Failure: the checkpoint cannot be loaded.
     """
     from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint  # imports fairseq
 
@@ -48,13 +48,13 @@ def updates_in(path: Path) -> int:
 
 
 def repair(folder: Path) -> None:
-    """Makes the newest checkpoint that loads the one that training goes on from.
+    """Makes training continue from the newest checkpoint that loads.
 
     A kill while fairseq writes leaves a damaged file. Checkpoints by updates that are newer than the first
     one that loads are renamed to ``*.damaged``.
 
     Raises:
-        Failure: none loads.
+        Failure: no checkpoint loads.
     """
     for _, path in by_updates(folder):
         if _loads(path):
@@ -79,7 +79,7 @@ def _loads(path: Path) -> bool:
 
 
 def keep_last(folder: Path) -> int:
-    """Names the last checkpoint by its updates, as fairseq does not at the end of an epoch; returns the updates.
+    """Names the last checkpoint by its updates, which fairseq omits at the end of an epoch; returns the updates.
 
     Raises:
         Failure: there is no checkpoint.

@@ -14,15 +14,15 @@ from ..command import Failure, say
 from .worker import GOING_ON
 
 RESTARTS = 3
-"""How often torchrun starts a crashed training again; without a new checkpoint it ends at once."""
+"""How often torchrun starts a crashed training again; without a new checkpoint the training ends at once."""
 
 GRACE = 40.0
-"""Seconds that torchrun has to end its workers."""
+"""Seconds for torchrun to end its workers."""
 
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines of a training, by the environment: NODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
+    """The machines of a training, from the environment: NODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
 
     count: int = 1
     rank: int = 0
@@ -31,7 +31,7 @@ class Machines:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Machines":
-        """Raises Failure for numbers that do not fit, or without the address of the first machine."""
+        """Raises Failure if the numbers do not fit together, or the address of the first machine is missing."""
         for name in ("NODES", "NODE_RANK"):
             if not environ.get(name, "0").isdecimal():
                 raise Failure(f"{name} must be a whole number, not '{environ[name]}'")
@@ -60,16 +60,16 @@ def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, la
     """Runs a training to its end; returns its exit status.
 
     Args:
-        command: starts fairseq-train, with JSON as its log's format.
-        log: is appended to.
-        lock: file descriptor that the training's processes hold as well.
-        total: updates, for the progress bar.
+        command: command that starts fairseq-train with a JSON log.
+        log: file to append the log to.
+        lock: file descriptor that the processes of the training also hold.
+        total: number of updates, for the progress bar.
 
     Raises:
         Signalled: this process was sent a signal; the training has ended.
     """
     environ = dict(os.environ)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: torchrun would listen all the same
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, where torchrun would listen nevertheless
         environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM,SIGINT,SIGQUIT"
     with log.open("ab") as output:
         start = output.tell()

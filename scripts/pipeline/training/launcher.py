@@ -1,4 +1,4 @@
-"""torchrun that ends with the command that started it; its workers end with it in turn."""
+"""torchrun, but it ends together with the command that started it, and its workers end together with it."""
 
 from torch.distributed.run import main
 

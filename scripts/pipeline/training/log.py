@@ -1,7 +1,7 @@
-"""What fairseq-train's JSON log says about a run, over all the times that it was killed and continued.
+"""Reads fairseq-train's JSON log of a run, across interruptions.
 
-fairseq counts its wall time anew in each process, and a continued run does the updates behind its last checkpoint once
-more: what was lost counts neither as updates nor as tokens nor as time.
+fairseq counts its wall time anew in each process, and a continued run repeats the updates behind its last checkpoint.
+The lost work does not count: neither its updates nor its tokens nor its time.
 """
 
 import math
@@ -18,7 +18,7 @@ DEVICE = re.compile(r"rank\s+(\d+): capabilities = .*; name = (.*\S)")
 
 
 class LogError(ValueError):
-    """A log without what is needed; the message names the file and the remedy."""
+    """A log lacks the lines of a training; the message names the file and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Point:
 
 @dataclass
 class TrainLog:
-    """A whole training; the points are in the order of their updates."""
+    """A whole training; the points are in the order of updates."""
 
     parameters: int = 0
     trained: int = 0  # parameters that learn
@@ -49,12 +49,12 @@ class TrainLog:
 
     @property
     def seconds(self) -> float:
-        """Wall time, with validation and the writing of checkpoints."""
+        """Wall time, including validation and the writing of checkpoints."""
         return _seconds(self)
 
     @property
     def tokens(self) -> int:
-        """Target tokens of all updates, with ``</s>``; those behind the last point count as the epoch's mean."""
+        """Target tokens of all updates, with ``</s>``; updates behind the last point count with the epoch's mean."""
         if not self.updates:
             return 0
         counted = sum(point.tokens for point in self.train)
@@ -67,7 +67,7 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
     """Reads the log of ``scripts/train.sh``.
 
     Raises:
-        LogError: there is no line of training in it, unless it may be empty.
+        LogError: the log has no line of training, and may not be empty.
     """
     log = TrainLog()
     started, offset = 0, 0.0  # updates at which this process began, and the seconds before it
@@ -97,7 +97,7 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
 
 
 def _forget_behind(log: TrainLog, updates: int) -> float:
-    """Drops the points behind a checkpoint that training went back to; returns the seconds at it."""
+    """Drops the points behind a checkpoint from which training continued; returns the seconds at that checkpoint."""
     log.train = [point for point in log.train if point.updates <= updates]
     log.valid = [point for point in log.valid if point.updates <= updates]
     log.epochs = [point for point in log.epochs if point.updates <= updates]
@@ -125,7 +125,7 @@ def _add(log: TrainLog, offset: float, kind: str, values: Dict[str, Any]) -> Non
 
 
 def thinned(points: Sequence[Point], most: int) -> List[Point]:
-    """At most ``most`` points, each the mean of neighbours and at the last of them; without those that have no loss."""
+    """At most ``most`` points, without those that lack a loss; each is the mean of neighbours, at the last of them."""
     points = [point for point in points if math.isfinite(point.nll)]
     size = max(1, -(-len(points) // most))
     groups = [points[start : start + size] for start in range(0, len(points), size)]

@@ -9,21 +9,21 @@ from ..command import Parser, script_name, split_at_dashes, whole_number
 
 DEVICE_TOKENS = 4096
 KEPT = 10
-"""Checkpoints that are kept, if the recipe averages no more."""
+"""How many checkpoints to keep, unless the recipe averages more."""
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
-    """The options of ``scripts/train.sh``, its command as ``template``, and as ``flags`` what stands behind ``--``."""
+    """The options of ``scripts/train.sh``, its command as ``template``, and the words behind ``--`` as ``flags``."""
     template, argv = split_at_dashes(argv)
     options, flags = split_at_dashes(argv)
     parser = Parser(doc)
     number = whole_number(1)
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")
-    parser.add_argument("--out", type=Path, required=True, help="gets checkpoints/, train.log and run.json")
-    parser.add_argument("--recipe", help="hyper-parameters: a file of scripts/recipes without .toml")
+    parser.add_argument("--out", type=Path, required=True, help="output folder: checkpoints/, train.log and run.json")
+    parser.add_argument("--recipe", help="hyper-parameters: the name of a file in scripts/recipes, without .toml")
     parser.add_argument("--seed", type=whole_number(0), default=1, help="random seed (default: 1)")
-    parser.add_argument("--max-update", type=number, help="updates (default: the recipe's, else 100000)")
+    parser.add_argument("--max-update", type=number, help="number of updates (default: the recipe's, else 100000)")
     parser.add_argument(
         "--save-every",
         type=number,
@@ -32,21 +32,21 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     parser.add_argument(
         "--target-tokens",
         type=number,
-        help="target tokens of an update, on all devices together: --max-tokens and --update-freq are chosen for it "
+        help="target tokens per update, on all devices together; determines --max-tokens and --update-freq "
         "(default: the recipe's, else none: --max-tokens is --device-tokens)",
     )
     parser.add_argument(
         "--device-tokens",
         type=number,
-        help=f"limit of --max-tokens, for the memory of a device (default: {DEVICE_TOKENS}; more is faster)",
+        help=f"limit of --max-tokens, by the memory of a device (default: {DEVICE_TOKENS}; more is faster)",
     )
     parser.add_argument(
-        "--processes", type=number, help="on this machine (default: one for each GPU, else 1); CPUs work over gloo"
+        "--processes", type=number, help="processes on this machine (default: one per GPU, else 1); CPUs use gloo"
     )
     parser.add_argument(
         "--print-settings",
         action="store_true",
-        help="print what tells this run from others, of data that are not prepared without them, and do nothing else",
+        help="only print the settings that tell this run from others; if the data are not prepared, without their line",
     )
     args = parser.parse_args(options)
     args.command = shlex.join([f"scripts/{script_name()}", *argv])

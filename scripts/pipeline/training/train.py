@@ -1,12 +1,12 @@
-"""Trains one architecture on prepared data, with the flags that stand in scripts/train.sh and those of a recipe.
+"""Trains one architecture on prepared data, with the flags in scripts/train.sh and those of a recipe.
 
-When fairseq-train crashes, it is started again as long as there is a new checkpoint. Killed, the same command goes on
+When fairseq-train crashes, it is started again if there is a new checkpoint. After a kill, the same command continues
 from the last checkpoint, also with another number of devices. With other settings it starts anew and moves the old
 run to RUN.old-TIME. Flags behind `--` go to fairseq-train and win over the recipe's.
 
-Environment, for several machines: call the same command on each, with RUN and DATA on a shared disk, and set NODES
-(how many), NODE_RANK (0 on the first, which writes RUN, then 1, 2, ...), MASTER_ADDR (address of the first) and
-MASTER_PORT (a free port there, default 29500). RUNS_AT_A_TIME, for the record: how many runs share this machine
+For several machines, call the same command on each, with RUN and DATA on a shared disk, and set these variables:
+NODES (how many), NODE_RANK (0 on the first, which writes RUN, then 1, 2, ...), MASTER_ADDR (address of the first) and
+MASTER_PORT (a free port there, default 29500). RUNS_AT_A_TIME is for the record: how many runs share this machine
 (default: 1).
 
 Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --out /tmp/run
@@ -39,7 +39,7 @@ class Training:
         args: the result of :func:`parse`.
 
     Raises:
-        Failure: an unknown recipe, a flag that the scripts set themselves, or no prepared data.
+        Failure: the recipe is unknown, a flag is one that the scripts set themselves, or there are no prepared data.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -66,11 +66,11 @@ class Training:
 
     @property
     def settings(self) -> str:
-        """What tells this run from others."""
+        """The settings that tell this run from others."""
         return "".join(f"{line}\n" for line in self.lines)
 
     def _prepared(self) -> Tuple[Tuple[str, str], List[str]]:
-        """Languages and line of the data; empty where they are not prepared and the settings alone are asked for."""
+        """Languages and line of the data; empty if they are not prepared and the user only wants the settings."""
         try:
             return self._languages(), [data_line(self.data)]
         except Failure:
@@ -79,7 +79,7 @@ class Training:
             raise
 
     def _languages(self) -> Tuple[str, str]:
-        """Source and target, by the name of the binarised training set."""
+        """Source and target language, from the name of the binarised training set."""
         index = next(iter(sorted((self.data / "bin").glob("train.*.idx"))), None)
         if index is None:
             raise Failure(f"{self.data} has no prepared data: run scripts/prepare.sh --out {self.data} first")
@@ -87,7 +87,7 @@ class Training:
         return source, target
 
     def _values(self) -> Dict[str, Any]:
-        """Of the placeholders in the script."""
+        """Values of the placeholders in the script."""
         source, target = self.languages
         return dict(
             data=self.data,
@@ -103,10 +103,10 @@ class Training:
         )
 
     def run(self) -> None:
-        """Trains, or goes on, until ``max_update`` is reached or the flags end it earlier.
+        """Trains, or continues, until it reaches ``max_update`` or the flags end it earlier.
 
         Raises:
-            Failure: the training cannot begin or go on, or fails; the message has the last error of its log.
+            Failure: the training cannot begin or continue, or it fails; the message has the last error of its log.
         """
         steps = Steps(self.out)
         steps.settings = self.settings
@@ -127,7 +127,7 @@ class Training:
             steps.step("train", ["checkpoints"], lambda: self._train(command, batch, processes, lock))
 
     def _devices(self) -> Tuple[int, List[str]]:
-        """Processes on this machine, and flags for them, which are not part of the settings.
+        """The number of processes on this machine, and flags for them, which are not part of the settings.
 
         Raises:
             Failure: the architecture is unknown, or there are fewer GPUs than processes.
@@ -171,7 +171,7 @@ class Training:
             raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
 
     def _is_another(self) -> bool:
-        """Whether the folder holds a run with other settings, or with settings that nobody knows."""
+        """Whether the folder holds a run with other settings, or with unknown settings."""
         settings = self.out / SETTINGS
         if settings.is_file():
             return settings.read_text(encoding="utf-8") != self.settings
@@ -196,11 +196,11 @@ class Training:
         return f"train {self.args.arch}, seed {self.args.seed}"
 
     def _train(self, command: Sequence[str], batch: Sequence[str], processes: int, lock: int) -> None:
-        """Writes the record of the run, trains, and sees to the last checkpoint."""
+        """Writes the record of the run, trains, and names the last checkpoint."""
         self._record(batch, processes)
         checkpoints.repair(self.folder)
         log = self.out / "train.log"
-        # killed behind its last update: started again, fairseq would make one more
+        # if it was killed after its last update, fairseq would make one more
         if checkpoints.reached(self.folder) < self.max_update:
             status = launch.train(command, log, lock, self.max_update, self._label())
             if status:

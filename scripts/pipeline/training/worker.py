@@ -1,7 +1,7 @@
 """One process of a training, as torchrun starts it: ``fairseq-train`` that ends with its launcher.
 
-torchrun starts its workers again when one crashes. That is of use only if there is a new checkpoint to go on from, so
-that a worker gives up at once where there is none: an error that comes back is not tried ten times.
+torchrun starts its workers again when one crashes. This helps only if there is a new checkpoint. Without one, a worker
+gives up at once, so an error that comes back does not repeat.
 """
 
 import os
@@ -12,7 +12,7 @@ from ..processes import end_with_parent
 from .checkpoints import newest_updates
 
 STARTED_FROM = ".started_from"
-"""In the run: the updates of its newest checkpoint when training began."""
+"""A file in the run with the updates of its newest checkpoint when training began."""
 
 GOING_ON = "fairseq-train ended before its time"
 
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _check_progress(folder: Path, restarts: int) -> None:
-    """Ends the process if it is a restart without a new checkpoint since the start before."""
+    """Ends the process if it is a restart without a new checkpoint since the previous start."""
     note, updates = folder.parent / STARTED_FROM, newest_updates(folder)
     note.parent.mkdir(parents=True, exist_ok=True)
     if restarts:

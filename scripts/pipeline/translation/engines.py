@@ -1,6 +1,6 @@
-"""What searches for translations: fairseq, or CTranslate2 on an exported copy of the model.
+"""The engines that search for translations: fairseq, or CTranslate2 on an exported copy of the model.
 
-Both take and give BPE tokens as text, with beam search and ``score / length^lenpen``, ``</s>`` counted.
+Both translate BPE tokens to BPE tokens, as text, with beam search and ``score / length^lenpen``, ``</s>`` counted.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ class FairseqEngine:
         folder: the model folder.
         beam: hypotheses kept in the search.
         lenpen: exponent of the length in the score of a hypothesis.
-        max_tokens: padded source tokens translated at once.
+        max_tokens: padded source tokens to translate at once.
     """
 
     def __init__(self, folder: Path, beam: int, lenpen: float, max_tokens: int) -> None:
@@ -46,14 +46,14 @@ class FairseqEngine:
 
 
 class CTranslate2Engine:
-    """CTranslate2's search, on the model folder's export, which is made when there is none of this checkpoint.
+    """CTranslate2's search on an export of the model folder; makes the export if there is none of this checkpoint.
 
     Args:
-        folder, beam, lenpen, max_tokens: as of :class:`FairseqEngine`.
-        quantization: of the export; None: ``float32``.
+        folder, beam, lenpen, max_tokens: as in :class:`FairseqEngine`.
+        quantization: number format of the export; None: ``float32``.
 
     Raises:
-        CheckpointError, ValueError: as of :func:`fairseq_rope.export.export`.
+        CheckpointError, ValueError: :func:`fairseq_rope.export.export` fails.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class CTranslate2Engine:
 
     def search(self, sources: Sequence[str]) -> List[str]:
         results = self.translator.translate_batch([source.split() for source in sources], **self.options)
-        # without the last token: </s>, or where the limit cut the sentence, what fairseq replaces by it
+        # without the last token: </s>, or the token that fairseq replaces by </s> at the limit
         hypotheses = [result.hypotheses[0][:-1] for result in results]
         return [" ".join(token for token in hypothesis if token != "<s>") for hypothesis in hypotheses]
 
 
 def search_options(beam: int, lenpen: float, max_length: int) -> Dict[str, Any]:
-    """fairseq's search in the words of ``ctranslate2.Translator.translate_batch``.
+    """The options of ``ctranslate2.Translator.translate_batch`` that give fairseq's search.
 
     Args:
-        beam, lenpen: as of :class:`FairseqEngine`.
+        beam, lenpen: as in :class:`FairseqEngine`.
         max_length: tokens of a translation before ``</s>``.
     """
     return dict(

@@ -1,6 +1,6 @@
 """Translates raw text with a run's averaged checkpoint, one sentence a line: stdin to stdout, with a progress bar.
 
-Text is split as in training, by the model folder's prepare.json (without that file: hyphens split, no vocabulary
+The model folder's prepare.json says how to split text as in training (without that file: hyphens split, no vocabulary
 threshold).
 
 Example: echo "The old king sees a dog." | scripts/translate.sh runs/demo/roformer_tiny/seed1
@@ -22,15 +22,15 @@ CHUNK = 200  # sentences
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument("run", type=Path, help="model folder: output of scripts/train.sh and scripts/average.sh")
-    parser.add_argument("--beam", type=whole_number(1), default=4, help="(default: 4)")
+    parser.add_argument("--beam", type=whole_number(1), default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
     parser.add_argument(
         "--engine",
         choices=ENGINES,
         default="fairseq",
-        help="what translates (default: fairseq); ctranslate2 exports the model first, once per checkpoint",
+        help="program that translates (default: fairseq); ctranslate2 exports the model first, once per checkpoint",
     )
-    parser.add_argument("--quantization", help="of the engine ctranslate2 (default: float32)")
+    parser.add_argument("--quantization", help="number format for ctranslate2, such as int8 (default: float32)")
     args = parser.parse_args(argv)
     if args.quantization and args.engine != "ctranslate2":
         parser.error("--quantization is for --engine ctranslate2")

@@ -22,9 +22,9 @@ class Translator:
         folder: the model folder.
         beam: hypotheses kept in the search.
         lenpen: exponent of the length in the score of a hypothesis.
-        max_tokens: padded source tokens translated at once.
+        max_tokens: padded source tokens to translate at once.
         engine: ``fairseq`` or ``ctranslate2``.
-        quantization: of CTranslate2's copy of the model; None: ``float32``.
+        quantization: number format of CTranslate2's copy of the model; None: ``float32``.
 
     Raises:
         CheckpointError: a file is missing or cannot be used.
@@ -67,13 +67,13 @@ class Translator:
         return str(self.bpe.encode(self.tokenizer.encode(sentence)))
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
-        """Translates raw sentences; an empty one stays empty, control characters are removed.
+        """Translates raw sentences, without their control characters; an empty sentence stays empty.
 
         Raises:
             ValueError: a sentence is longer than the model accepts.
         """
         texts = [SPACES.sub(" ", sentence.replace("\n", " ")) for sentence in sentences]
-        # with the end of the line, at which quotes and full stops change places in some languages
+        # with the end of the line: there, quotes and full stops change places in some languages
         cleaned = [self.normalizer.normalize(f"{text}\n") for text in texts]
         sources = {i: self.split(sentence) for i, sentence in enumerate(cleaned) if sentence.strip()}
         translations = [""] * len(sentences)
