@@ -7,17 +7,22 @@ import sacrebleu
 
 from ..commands import ROOT, run
 
+SHORT = ["--encoder-layers", 1, "--decoder-layers", 1, "--lr", 0.005, "--warmup-updates", 200, "--dropout", 0]
+
 
 @pytest.mark.slow
 def test_roformer_learns_the_demo_and_both_engines_translate_it_alike(tmp_path):
-    """With half the demo's updates. Without positions, all of them reach 29 BLEU (results/, transformer_none_tiny)."""
-    run("scripts/reproduce.sh", "demo", "--max-update", 500, "--out", tmp_path)
+    """With half of its layers and updates, where it reached 61.4 BLEU when this was written.
+
+    Without positions, all of them reach 29 (results/, transformer_none_tiny).
+    """
+    run("scripts/reproduce.sh", "demo", "--max-update", 500, "--out", tmp_path, "--", *SHORT)
 
     def bleu(arch, subset):
         result = json.loads((tmp_path / arch / "seed1/scores" / f"{subset}.json").read_text())
         return result["scores"]["sacrebleu"]["score"]
 
-    assert bleu("roformer_tiny", "test") >= 60
+    assert bleu("roformer_tiny", "test") >= 45
     text = (ROOT / "data/demo/test.en").read_text(encoding="utf-8")
     reference = (ROOT / "data/demo/test.de").read_text(encoding="utf-8").splitlines()
     folder = tmp_path / "roformer_tiny/seed1"
