@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..results.shape import LARGEST, PLAIN, between, problem
+from ..shape import LARGEST, PLAIN, between, problem
 
 PREFIX = "benchmark-"
 SINUSOIDAL = "transformer_sinusoidal_"

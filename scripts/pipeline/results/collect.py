@@ -9,16 +9,23 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
 
-from ..command import Failure
-from ..files import read_json, sha256
+from ..files import read_shaped, sha256
+from ..scoring.scored import read_scored
 from ..scoring.statistics import COLUMNS, bleu, rows
+from ..shape import NUMBER, SEED, TEXT
 from ..steps import read_stamp
 from ..training.log import LogError, Point, TrainLog, read_log, thinned
-from .file import FORMAT, ROUNDED, ResultError
+from .file import FORMAT, ROUNDED, RUN, ResultError
 from .positions import position_entry
 
 PREPARED = r"(--train|--valid|--test|--out) ((?:\\.|\S)+)"
 """Options of prepare.sh that name files."""
+
+PREPARE = {
+    **{"pairs?": {"*": NUMBER}, "cleaned?": {"kept?": NUMBER}, "bpe?": {"merges?": NUMBER}},
+    **{"vocabulary?": NUMBER, "command?": TEXT},
+}
+"""Entries of ``prepare.json`` that are read."""
 
 POINTS = 150
 """The largest number of points in a training curve."""
@@ -46,16 +53,13 @@ def collect(
         search: the settings with which all test sets were scored, as score.sh writes them; any if it is empty.
 
     Raises:
-        ResultError: an output is missing, or a run that should be unfinished is finished.
+        Failure: an output is missing or damaged, or a run that should be unfinished is finished.
     """
     if not subsets or len(set(subsets.values())) < len(subsets):
         raise ResultError(f"each test set needs a name of its own, not {dict(subsets)}")
     if unfinished and not unfinished.strip():
         raise ResultError("a run that did not finish needs a reason")
-    info = _read_json(run / "run.json", f"run scripts/train.sh --out {run} first")
-    missing = [key for key in ("arch", "seed", "command", "flags", "versions", "machine") if key not in info]
-    if missing:
-        raise ResultError(f"{run}/run.json lacks '{missing[0]}': run scripts/train.sh --out {run} again")
+    info = read_shaped(run / "run.json", {**RUN, "arch": TEXT, "seed": SEED}, f"run scripts/train.sh --out {run} first")
     if unfinished:
         log, averaged, tests = _unfinished_parts(run, subsets)
     else:
@@ -139,16 +143,6 @@ def _placeholder(option: "re.Match[str]") -> str:
     return f"{option[1]} {'DATA' if option[1] == '--data' else 'RUN'}"
 
 
-def _read_json(path: Path, remedy: str) -> Dict[str, Any]:
-    try:
-        value = read_json(path, remedy)
-    except Failure as error:
-        raise ResultError(str(error)) from None
-    if not isinstance(value, dict):
-        raise ResultError(f"{path} is damaged: {remedy}")
-    return value
-
-
 def _averaged(run: Path) -> int:
     """How many checkpoints were averaged, from the stamp of average.sh."""
     averaged = read_stamp(run, "average").get("averaged")
@@ -162,7 +156,7 @@ def _data(folder: Path) -> Dict[str, Any]:
     path = folder / "prepare.json"
     if not path.is_file():
         return {}
-    info = _read_json(path, f"run scripts/prepare.sh --out {folder} again")
+    info = read_shaped(path, PREPARE, f"run scripts/prepare.sh --out {folder} again")
     pairs = info.get("pairs", {})
     return {
         "pairs": {name: pairs.get(name) for name in ("train", "valid")},
@@ -185,10 +179,7 @@ def _test(run: Path, data: Path, subset: str, search: str) -> Dict[str, Any]:
     """Scores and statistics of one test set, as score.sh wrote them."""
     path = run / f"scores/{subset}.json"
     remedy = f"run scripts/score.sh --run {run} --data {data} --subset {subset} first"
-    scored = _read_json(path, remedy)
-    missing = [key for key in ("sentences", "settings", "scores", "statistics") if key not in scored]
-    if missing:
-        raise ResultError(f"{path} lacks '{missing[0]}': {remedy}")
+    scored = read_scored(path, remedy)
     checkpoint = run / "checkpoint.pt"
     if checkpoint.is_file() and scored.get("checkpoint") != sha256(checkpoint):
         raise ResultError(f"{path} is of another checkpoint than {checkpoint}: {remedy}")

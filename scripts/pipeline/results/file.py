@@ -5,8 +5,9 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..command import Failure
 from ..files import read_json, write_json
+from ..scoring.scored import SCORE
 from ..scoring.statistics import COLUMNS, bleu, rows
-from .shape import DIGITS, EVEN, LARGEST, NULL_OR_NUMBER, NULL_OR_TEXT, NUMBER, PLAIN, TEXT, WHOLE, between, problem
+from ..shape import DIGITS, EVEN, LARGEST, NULL_OR_NUMBER, NULL_OR_TEXT, NUMBER, PLAIN, TEXT, WHOLE, between, problem
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, which identifies a result file."""
@@ -24,7 +25,6 @@ RATES = {"target_tokens_per_update": NULL_OR_NUMBER, "target_tokens_per_second":
 DATA = {f"{key}?": NULL_OR_NUMBER for key in ("kept", "merges", "vocabulary")}
 ROTATION = {"dim?": EVEN, "base?": between(1.0001, LARGEST), "stretch?": between(1, 1e6)}
 SIDE = {"encoding": TEXT, "correlations?": [[[NULL_OR_NUMBER]]], **ROTATION}
-SCORE = {"score": NUMBER, "signature?": TEXT}
 TEST = {"subset": TEXT, "sentences": WHOLE, "settings": TEXT, "scores": {"*": SCORE}, "statistics?": {"*": [WHOLE]}}
 SHAPE: Dict[str, Any] = {
     **dict.fromkeys(("recipe", "variant", "arch", "settings?", "unfinished?"), TEXT),

@@ -54,6 +54,6 @@ def position_entry(run: Path) -> Dict[str, Any]:
     summary = read_json(path, remedy)
     if not isinstance(summary, dict) or summary.get("format") != FORMAT:
         raise ResultError(f"{path} is no summary of version '{FORMAT}': {remedy}")
-    if checkpoint.is_file() and digest(checkpoint) != summary["checkpoint"]:
+    if checkpoint.is_file() and digest(checkpoint) != summary.get("checkpoint"):
         raise ResultError(f"{path} is of another checkpoint than {checkpoint}: {remedy}")
     return {"positions": {key: value for key, value in summary.items() if key != "format"}}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..command import Failure, Parser, fill, run, split_at_dashes, whole_number
-from ..files import read_json, read_lines, sha256, write_json, write_text
+from ..files import read_lines, sha256, write_json, write_text
 from ..lock import locked
 from ..settings import check_data
 from ..steps import Steps, fingerprint
@@ -26,6 +26,7 @@ from .generate import generate
 from .generated import check_bleu, check_reference, read_generated
 from .kinds import FAIRSEQ
 from .metrics import score, table
+from .scored import read_scored
 from .statistics import columns
 
 USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
@@ -134,7 +135,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
         write_json(out, {**head, **scored})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
-    scored = dict(read_json(out, f"remove it and run scripts/score.sh --run {run} --data {data} again"))
+    scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")
     return {**scored, "name": name}
 
 

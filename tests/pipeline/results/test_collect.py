@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 
@@ -210,7 +211,7 @@ def test_the_stamp_says_how_many_checkpoints_were_averaged(finished):
     write_json(stamp_path(finished[0], "average"), {"settings": "x", "averaged": 2})
     assert result_of(finished)["training"]["averaged"] == 2
     write_json(stamp_path(finished[0], "average"), {"settings": "x"})
-    with pytest.raises(ResultError, match=r"is not averaged: run scripts/average\.sh"):
+    with pytest.raises(Failure, match=r"is not averaged: run scripts/average\.sh"):
         result_of(finished)
 
 
@@ -226,7 +227,7 @@ def test_the_stamp_says_how_many_checkpoints_were_averaged(finished):
 )
 def test_a_missing_part_is_an_error_that_names_what_to_run(finished, missing, remedy):
     (finished[0] / missing).unlink()
-    with pytest.raises(ResultError, match=f"run scripts/{remedy}") as error:
+    with pytest.raises(Failure, match=f"run scripts/{remedy}") as error:
         result_of(finished)
     assert "\n" not in str(error.value)
 
@@ -235,7 +236,33 @@ def test_a_record_of_the_run_without_its_flags_is_refused(finished):
     info = json.loads((finished[0] / "run.json").read_text())
     del info["flags"]
     (finished[0] / "run.json").write_text(json.dumps(info))
-    with pytest.raises(ResultError, match=r"run\.json lacks 'flags': run scripts/train\.sh"):
+    with pytest.raises(Failure, match=r"run\.json lacks 'flags': run scripts/train\.sh"):
+        result_of(finished)
+
+
+@pytest.mark.parametrize(
+    ("file", "entries", "problem"),
+    [
+        ("run/run.json", {"seed": "x"}, "has 'x' as 'seed', which must be a whole number: run scripts/train"),
+        ("run/run.json", {"command": 3}, "has 3 as 'command', which must be text: run scripts/train"),
+        ("run/scores/test1.json", {"scores": []}, "has .* as 'scores', which must be an object: run scripts/score"),
+        ("run/scores/test1.json", {"sentences": "9"}, "has '9' as 'sentences', which must be a whole number"),
+        ("data/prepare.json", {"pairs": [9]}, "has .* as 'pairs', which must be an object: run scripts/prepare"),
+        ("data/prepare.json", {"command": None}, "has None as 'command', which must be text: run scripts/prepare"),
+    ],
+)
+def test_entries_of_a_wrong_type_are_named_with_their_file(finished, tmp_path, file, entries, problem):
+    path = tmp_path / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
+    with pytest.raises(Failure, match=rf"{path.name} {problem}"):
+        result_of(finished)
+
+
+@pytest.mark.parametrize("score", ["NaN", "Infinity", "1e999"])
+def test_a_score_that_is_no_number_is_refused(finished, score):
+    path = finished[0] / "scores/test1.json"
+    path.write_text(re.sub(r'"score": ?[\d.]+', f'"score":{score}', path.read_text()))
+    with pytest.raises(Failure, match=r"test1\.json (is not JSON|has inf as 'scores: sacrebleu: score')"):
         result_of(finished)
 
 
@@ -263,14 +290,14 @@ def changed(finished, **entries):
 def test_scores_that_are_not_those_of_their_statistics_are_refused(finished, entries, problem):
     result_of(finished)
     changed(finished, **entries)
-    with pytest.raises(ResultError, match=rf"test1\.json .*{problem}: run scripts/score\.sh"):
+    with pytest.raises(Failure, match=rf"test1\.json .*{problem}: run scripts/score\.sh"):
         result_of(finished)
 
 
 def test_scores_of_another_checkpoint_are_refused(finished):
     checkpoint = finished[0] / "checkpoint.pt"
     checkpoint.write_bytes(b"weights")
-    with pytest.raises(ResultError, match=r"test1\.json is of another checkpoint than .*: run scripts/score\.sh"):
+    with pytest.raises(Failure, match=r"test1\.json is of another checkpoint than .*: run scripts/score\.sh"):
         result_of(finished)
     changed(finished, checkpoint=sha256(checkpoint))
     assert result_of(finished)["tests"]
@@ -279,7 +306,7 @@ def test_scores_of_another_checkpoint_are_refused(finished):
 @pytest.mark.parametrize("content", ["{", "[1]"])
 def test_a_damaged_score_file_is_named(finished, content):
     (finished[0] / "scores/test1.json").write_text(content)
-    with pytest.raises(ResultError, match=r"test1\.json is .*damaged: run scripts/score\.sh"):
+    with pytest.raises(Failure, match=r"test1\.json (is not JSON|must be an object).*: run scripts/score\.sh"):
         result_of(finished)
 
 
@@ -290,7 +317,7 @@ def test_no_text_is_read(finished):
 
 def test_each_test_set_needs_a_name_of_its_own(finished):
     for subsets in ({}, {"test": "x", "test1": "x"}):
-        with pytest.raises(ResultError, match="each test set needs a name of its own"):
+        with pytest.raises(Failure, match="each test set needs a name of its own"):
             collect(*finished, "demo", subsets)
 
 
@@ -328,12 +355,12 @@ def test_a_run_that_failed_before_its_first_update_has_none(finished, lines):
     assert result["training"]["target_tokens_per_update"] is result["training"]["target_tokens_per_second"] is None
     assert result["training"]["parameters"] == (1234 if lines else 0)
     assert result["curve"]["train"]["nll"] == []
-    with pytest.raises(ResultError, match=r"run scripts/train\.sh"):
+    with pytest.raises(Failure, match=r"run scripts/train\.sh"):
         result_of(finished)
 
 
 def test_a_finished_run_is_not_called_unfinished(finished):
-    with pytest.raises(ResultError, match="is trained, averaged and scored: it is not unfinished"):
+    with pytest.raises(Failure, match="is trained, averaged and scored: it is not unfinished"):
         unfinished(finished)
     (finished[0] / "scores/test1.json").unlink()
     assert unfinished(finished)["training"]["updates"] == 42  # trained, not scored
@@ -346,7 +373,7 @@ def test_a_run_that_did_not_finish_replaces_no_scores(finished, tmp_path):
     assert json.loads(path.read_text()) == result
     scored = to_text({**result, "tests": {"test_long": {}}})
     path.write_text(scored)
-    with pytest.raises(ResultError, match=r"out\.json has the scores of a finished run"):
+    with pytest.raises(Failure, match=r"out\.json has the scores of a finished run"):
         write_result(result, path)
     assert path.read_text() == scored
     path.write_text(scored[:50])  # damaged
@@ -355,5 +382,5 @@ def test_a_run_that_did_not_finish_replaces_no_scores(finished, tmp_path):
 
 
 def test_a_run_that_did_not_finish_needs_a_reason(finished):
-    with pytest.raises(ResultError, match="needs a reason"):
+    with pytest.raises(Failure, match="needs a reason"):
         unfinished(finished, " ")

@@ -1,4 +1,4 @@
-"""The expected shape of JSON that others may have written. It imports nothing from this package."""
+"""The expected shape of JSON that others may have written."""
 
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Union
@@ -34,6 +34,7 @@ NUMBER = Value("a number", _is_number)
 WHOLE = Value("a whole number, at least 0", lambda value: _is_number(value) and isinstance(value, int) and value >= 0)
 EVEN = Value("an even number from 2 to 10,000", lambda value: WHOLE.test(value) and value in range(2, 10001, 2))
 DIGITS = Value("a whole number", lambda value: re.fullmatch("[0-9]{0,15}", str(value)) is not None)
+SEED = Value("a whole number", lambda value: re.fullmatch("[0-9]{1,15}", str(value)) is not None)
 PLAIN = Value("text or a number", lambda value: _is_text(value) or _is_number(value))
 NULL_OR_NUMBER = Value("a number or null", lambda value: value is None or _is_number(value))
 NULL_OR_TEXT = Value("text or null", lambda value: value is None or _is_text(value))
@@ -44,7 +45,7 @@ def problem(value: Any, shape: Shape, place: str = "") -> str:
     wanted = shape.name if isinstance(shape, Value) else "a list" if isinstance(shape, list) else "an object"
     fits = shape.test(value) if isinstance(shape, Value) else isinstance(value, type(shape))
     if not fits:
-        return f"has {value!a:.40} as '{place}', which must be {wanted}"
+        return f"has {value!a:.40} as '{place}', which must be {wanted}" if place else f"must be {wanted}"
     if isinstance(shape, list):
         return next((found for entry in value if (found := problem(entry, shape[0], place))), "")
     for key, inner in shape.items() if isinstance(shape, dict) else ():
