@@ -6,8 +6,11 @@ SCRIPT=$(basename "$0")
 VENV=${VENV:-$ROOT/.venv}
 [[ $VENV == /* ]] || VENV=$PWD/$VENV
 export ROOT SCRIPT VENV
-export PYTHONPATH=$ROOT:$ROOT/scripts${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
-export PYTHONSAFEPATH=1 # Python must not import modules from the current folder
+export PYTHONPATH=$ROOT:$ROOT/scripts${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 PYTHONUTF8=1 PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
+# a module in the current folder is nobody's: run.py sees to it for what is started here, and for what that starts the
+# variable, which is of Python 3.11
+RUN=$ROOT/scripts/run.py
+export PYTHONSAFEPATH=1
 
 say() { printf '[%s] %s\n' "${SCRIPT%.sh}" "$*" >&2; }
 die() { printf '%s: error: %s\n' "$SCRIPT" "$*" >&2; exit 1; }

@@ -22,10 +22,10 @@ version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
 install() {
   # a failed attempt leaves an environment without pip behind
-  "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || "$PYTHON" -m venv "$VENV" || return
+  "$VENV/bin/python" -I -m pip --version >/dev/null 2>&1 || "$PYTHON" -I -m venv "$VENV" || return
   # later versions of pip refuse the metadata of omegaconf 2.0.x, which the official fairseq needs
-  case $version in 3.9 | 3.10) "$VENV/bin/python" -m pip install 'pip<24.1' || return ;; esac
-  "$VENV/bin/python" -m pip install -e "${ROOT}[scripts,test,plot,export${EXTRAS:+,$EXTRAS}]"
+  case $version in 3.9 | 3.10) "$VENV/bin/python" -I -m pip install 'pip<24.1' || return ;; esac
+  "$VENV/bin/python" -I -m pip install -e "${ROOT}[scripts,test,plot,export${EXTRAS:+,$EXTRAS}]"
 }
 stamp=$VENV/installed
 settings="python $version project $ROOT extras ${EXTRAS:-none} $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"

@@ -10,7 +10,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 
-exec python -m pipeline.corpus.prepare \
+exec python "$RUN" pipeline.corpus.prepare \
   --tokenize 'sacremoses -q -l {lang} -j 1 normalize -c tokenize {split_hyphens}' \
   --apply-bpe 'subword-nmt apply-bpe --codes {codes}' \
   -- "$@"

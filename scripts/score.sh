@@ -8,7 +8,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 
-exec python -m pipeline.scoring.score \
+exec python "$RUN" pipeline.scoring.score \
   fairseq-generate '{data}/bin' --source-lang '{source}' --target-lang '{target}' --user-dir '{user_dir}' \
   --task fast_translation --path '{checkpoint}' --gen-subset '{subset}' --beam '{beam}' --lenpen '{lenpen}' \
   --max-tokens '{max_tokens}' --required-batch-size-multiple 1 --post-process subword_nmt --scoring bleu \

@@ -13,7 +13,7 @@ use_environment
 # on a CPU fresh memory costs more than arithmetic: the process keeps the memory that a step frees, for the next one
 export MALLOC_MMAP_MAX_=${MALLOC_MMAP_MAX_:-0} MALLOC_TRIM_THRESHOLD_=${MALLOC_TRIM_THRESHOLD_:-68719476736}
 
-exec python -m pipeline.training.train \
+exec python "$RUN" pipeline.training.train \
   fairseq-train '{data}/bin' --source-lang '{source}' --target-lang '{target}' --user-dir '{user_dir}' \
   --save-dir '{out}/checkpoints' --max-update '{max_update}' --save-interval-updates '{save_every}' \
   --keep-interval-updates '{keep}' --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 \

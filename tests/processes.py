@@ -1,9 +1,9 @@
 """Commands without the seconds that their imports take: a server imports fairseq once and forks for each of them.
 
-:func:`preloaded` names what such an environment has of its own. Its ``python -m MODULE`` and ``fairseq-*`` are clients
-of the server, also when a script or torchrun starts them. A client hands over its arguments, folder, environment and
-open files, passes signals on, and ends as the forked process ends; when the client is killed, that process is killed as
-well. Everything else in this environment is the real tool.
+:func:`preloaded` names what such an environment has of its own. Its ``python -m MODULE``, ``python scripts/run.py
+MODULE`` and ``fairseq-*`` are clients of the server, also when a script or torchrun starts them. A client hands over
+its arguments, folder, environment and open files, passes signals on, and ends as the forked process ends; when the
+client is killed, that process is killed as well. Everything else in this environment is the real tool.
 """
 
 import atexit
@@ -28,6 +28,7 @@ import warnings
 from pathlib import Path
 
 TOOLS = Path(sys.executable).parent
+RUN = str(Path(__file__).parent.parent / "scripts/run.py")
 PRELOADED = [
     *("fairseq_rope", "fairseq_rope.checkpoints.average", "fairseq_rope.info", "pipeline.results.collect"),
     *(f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "validate", "preprocess")),
@@ -42,7 +43,7 @@ import json, os, signal, socket, sys
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
 entries = lambda text: text and set(text.split(":"))  # scripts add to PYTHONPATH what it has
 alike = all(entries(os.environ.get(name)) == entries(value) for name, value in {environ!r}.items())
-if not alike or name == "python" and [word for word in words if word != "-u"][:1] != ["-m"]:
+if not alike or name == "python" and words[words[:1] == ["-u"] :][:1] not in (["-m"], [{run!r}]):
     os.execv(os.path.join({tools!r}, name), [os.path.join({tools!r}, name), *words])
 files = [int(file) for file in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + file)]
 server = socket.socket(socket.AF_UNIX)
@@ -70,7 +71,7 @@ def preloaded():
     folder = Path(tempfile.mkdtemp(prefix="fairseq_rope-tests-"))
     address, tools = str(folder / "server"), folder / "bin"
     environ = {name: os.environ.get(name) for name in LIKE_THE_SERVER}
-    text = CLIENT.format(python=sys.executable, environ=environ, tools=str(TOOLS), address=address)
+    text = CLIENT.format(python=sys.executable, environ=environ, tools=str(TOOLS), address=address, run=RUN)
     tools.mkdir()
     for name in ["python", *(path.name for path in TOOLS.glob("fairseq-*"))]:
         (tools / name).write_text(text)
@@ -167,13 +168,14 @@ def _become(received, tools, name, words, cwd, environ, files, ignored):
 
 
 def _run(name, words):
-    if name == "python":
-        sys.argv = words[words.index("-m") + 1 :]
+    words = words[words[0] == "-u" :] if name == "python" else [str(TOOLS / name), *words]
+    if words[0] == "-m":
+        sys.argv = words[1:]
         if not os.environ.get("PYTHONSAFEPATH"):
             sys.path.insert(0, os.getcwd())
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     else:
-        sys.argv = [str(TOOLS / name), *words]
+        sys.argv = words
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 

@@ -1,5 +1,6 @@
 """The plugin under fairseq's own command lines, on a small corpus."""
 
+import importlib.machinery
 import os
 import shutil
 import subprocess
@@ -117,6 +118,14 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
     run_there("fairseq-train", data / "bin", *train, "--max-update", 1, "--save-dir", tmp_path / "run")
     trained = parameters(tmp_path / "run/checkpoint_last.pt")["encoder.layers.0.self_attn.position.slope"]
     assert trained.item() != 0.25 and abs(trained.item() - 0.25) < 0.02
+
+
+def test_the_hosts_tests_are_not_shadowed_by_those_of_this_project(tmp_path):
+    """fairseq puts the parent of --user-dir first on ``sys.path``; a package anywhere wins over a plain folder."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/__init__.py").touch()
+    found = importlib.machinery.PathFinder.find_spec("tests", [str(ROOT), str(tmp_path)])
+    assert found.origin == str(tmp_path / "tests/__init__.py")
 
 
 def test_an_absolute_user_dir_works_from_another_folder(data, tmp_path):

@@ -11,6 +11,8 @@ from typing import Any, Optional
 from .command import Failure, Signalled
 
 SCRIPTS = Path(__file__).parents[1]
+RUN = SCRIPTS / "run.py"
+"""Runs a module, as ``python -m`` does."""
 
 
 def end_with_parent() -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    python -m pipeline.sweep.device 0,1,2 scripts/train.sh ...
+    scripts/run.py pipeline.sweep.device 0,1,2 scripts/train.sh ...
 
 The GPU stays reserved until the command has ended, even if its caller is killed.
 """

@@ -11,6 +11,7 @@ from typing import IO, Iterator, List, Mapping, Optional, Sequence
 
 from .. import progress
 from ..command import Failure, say
+from ..processes import RUN
 from .worker import GOING_ON
 
 RESTARTS = 3
@@ -53,7 +54,8 @@ def torchrun(machines: Machines, processes: int) -> List[str]:
         meet = ["--nnodes", str(machines.count), "--node-rank", str(machines.rank)]
         meet += ["--master-addr", machines.address, "--master-port", machines.port]
     restarts = ["--nproc-per-node", str(processes), "--max-restarts", str(RESTARTS)]
-    return [sys.executable, "-m", "pipeline.training.launcher", *meet, *restarts, "-m", "pipeline.training.worker"]
+    launcher = [sys.executable, str(RUN), "pipeline.training.launcher"]
+    return [*launcher, *meet, *restarts, str(RUN), "pipeline.training.worker"]
 
 
 def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, label: str) -> int:
