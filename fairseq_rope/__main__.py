@@ -17,6 +17,7 @@ import argparse
 import logging
 import os
 import re
+import signal
 import sys
 import warnings
 from contextlib import contextmanager
@@ -224,19 +225,39 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Raises:
         SystemExit: of argparse, after ``--help`` or a wrong call.
     """
+    words = sys.argv[1:] if argv is None else argv
     try:
         try:
-            args = _parser().parse_args(argv)
+            for word in words:
+                word.encode("utf-8")
+            args = _parser().parse_args(words)
             with _quietly():
                 print(args.run(args))
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough; Python flushes once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError) as error:
-        print(f"{PROGRAM}: error: {' '.join(str(error).splitlines())}", file=sys.stderr)
-        return 1
+    except BrokenPipeError:  # the reader has seen enough
+        _drop_output()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except OSError as error:
+        if error.filename is None:
+            _drop_output()
+        return _failed(f"{error.filename or 'the output'}: {error.strerror or error}")
+    except UnicodeEncodeError as error:
+        return _failed(f"{error.object!a:.200} is not UTF-8: rename the file or folder")
+    except ValueError as error:
+        return _failed(str(error))
     return 0
+
+
+def _failed(message: str) -> int:
+    print(f"{PROGRAM}: error: {' '.join(message.splitlines())}", file=sys.stderr)
+    return 1
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

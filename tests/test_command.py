@@ -2,6 +2,8 @@
 
 import argparse
 import logging
+import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -17,6 +19,7 @@ from fairseq_rope.checkpoints.files import load_checkpoint, save_checkpoint
 from fairseq_rope.positions.rope import convert_layout
 
 from .commands import ENVIRONMENT, ROOT
+from .disks import full_disk, read_only
 from .helpers import build, build_with
 
 PROCESS = [sys.executable, "-m", "fairseq_rope"]
@@ -178,6 +181,38 @@ def test_reports_of_other_packages_stay_off_the_screen_and_come_back(monkeypatch
         talk()
         assert caught and caplog.records
     assert capsys.readouterr() == ("done\n", "")
+
+
+def test_a_full_output_is_said_once(monkeypatch, capsys):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(["options"]) == 1
+    assert capsys.readouterr().err == "fairseq-rope: error: the output: No space left on device\n"
+
+
+def test_a_name_that_is_not_utf_8_is_refused_before_anything_is_written(tmp_path, capsys):
+    name = os.fsdecode(b"a\xff.pt")
+    assert "error: 'a\\udcff.pt' is not UTF-8: rename the file" in failure(capsys, "average", ".", "--out", name)
+    assert not (tmp_path / name).exists()
+
+
+def test_ctrl_c_ends_it_in_silence(monkeypatch, capsys):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.info, "options", interrupt)
+    assert main(["options"]) == 128 + signal.SIGINT and capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("free", [0, 1024])
+def test_a_disk_without_room_for_an_average_is_named_and_stays_as_it_is(tmp_path, capsys, free):
+    source = checkpoint(tmp_path / "a.pt", w=torch.zeros(5000))
+    with full_disk(tmp_path / "full", free) as disk:
+        message = failure(capsys, "average", "--inputs", source, "--out", disk / "out.pt")
+        assert f"{disk / 'out.pt'}: " in message and [path.name for path in disk.iterdir()] == ["fill"]
+    with read_only(tmp_path):
+        message = failure(capsys, "average", "--inputs", source, "--out", tmp_path / "out.pt")
+    assert message == f"fairseq-rope: error: {tmp_path / 'out.pt'}: Read-only file system\n"
 
 
 @pytest.mark.slow

@@ -73,7 +73,13 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path} is no regular file: name another one")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        temporary = Path(folder) / path.name
-        yield temporary
-        os.replace(temporary, path)
+    prefix = f".{path.name}."
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as folder:
+            temporary = Path(folder) / path.name
+            yield temporary
+            os.replace(temporary, path)
+    except OSError as error:
+        if str(error.filename).startswith(str(path.with_name(prefix))):
+            error.filename = str(path)  # the name that the user knows
+        raise

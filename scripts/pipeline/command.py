@@ -1,6 +1,7 @@
 """Functions that the commands behind the scripts share: their parser, their messages, and how they end."""
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -8,6 +9,8 @@ from types import FrameType
 from typing import Any, Callable, List, NoReturn, Optional, Sequence, Tuple
 
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a file that cannot grow."""
 
 
 class Failure(RuntimeError):
@@ -58,6 +61,13 @@ def whole_number(least: int) -> Callable[[str], int]:
     return parse
 
 
+def not_empty(text: str) -> str:
+    """For ``type=``: a text. An empty one is mostly a variable that the user forgot to set."""
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
 def split_at_dashes(words: Sequence[str]) -> Tuple[List[str], List[str]]:
     """The words before and behind the first ``--``; without it, there are none behind."""
     place = words.index("--") if "--" in words else len(words)
@@ -85,8 +95,11 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
     A :class:`Failure` or an error of the file system is one line on stderr and status 1. A signal ends the process by
     that signal, after clean-up. A closed pipe ends it in silence.
     """
+    process = os.getpid()
 
     def end(number: int, _: Optional[FrameType]) -> None:
+        if os.getpid() != process:  # a forked worker ends in silence; its parent reports
+            os._exit(128 + number)
         for each in SIGNALS:  # a second signal must not disturb the clean-up
             signal.signal(each, signal.SIG_IGN)
         raise Signalled(number)
@@ -95,19 +108,35 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, end)
     try:
+        for word in sys.argv[1:]:
+            word.encode("utf-8")
         main(sys.argv[1:])
         sys.stdout.flush()
     except Signalled as ended:
         _end_by(ended.number)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         _end_by(signal.SIGPIPE)
     except Failure as error:
         sys.exit(f"{script_name()}: error: {error}")
+    except UnicodeEncodeError as error:
+        sys.exit(f"{script_name()}: error: {error.object!a:.200} is not UTF-8: rename the file or folder")
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        sys.exit(f"{script_name()}: error: {place}{error.strerror or error}")
+        _drop_output()
+        sys.exit(f"{script_name()}: error: {reason(error)}")
     sys.exit(0)
+
+
+def reason(error: OSError) -> str:
+    """What the file system refused, and where, in one line."""
+    place = error.filename or ("the output" if error.errno in FULL else "")
+    remedy = ": make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+    return f"{place}{': ' if place else ''}{error.strerror or error}{remedy}"
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end_by(number: int) -> NoReturn:

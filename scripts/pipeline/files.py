@@ -1,19 +1,18 @@
 """Reads and writes files for all parts of the pipeline: whole or not at all."""
 
-import errno
 import hashlib
 import json
 import os
+import shutil
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Iterator, List
 
-from .command import Failure
+from .command import FULL, Failure
+from .shape import Shape, problem
 
 BLOCK = 1 << 20
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a file that cannot grow."""
 
 
 def sha256(path: Path) -> str:
@@ -40,17 +39,27 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             yield file
         os.replace(temporary, path)
     except OSError as error:
-        if error.errno in FULL and error.filename is None:
-            error.filename = str(path)  # which writing does not say
+        if str(error.filename) == str(temporary) or (error.errno in FULL and error.filename is None):
+            error.filename = str(path)  # the name that the user knows; writing says none
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # mostly that it is not there
+            temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replaces ``path`` by ``text`` in UTF-8."""
+    """Replaces ``path`` by ``text`` in UTF-8; a file that holds it already is left alone."""
+    content = text.encode("utf-8")
+    if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content:
+        return
     with replacing(path) as file:
-        file.write(text.encode("utf-8"))
+        file.write(content)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Replaces ``target`` by the content of ``source``."""
+    with source.open("rb") as content, replacing(target) as file:
+        shutil.copyfileobj(content, file, BLOCK)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -87,6 +96,19 @@ def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
         raise Failure(f"{path} cannot be read ({error.strerror}): {remedy}") from None
     except (ValueError, RecursionError):
         raise Failure(f"{path} is not JSON, or damaged: {remedy}") from None
+
+
+def read_shaped(path: Path, shape: Shape, remedy: str) -> Any:
+    """The content of a JSON file that has this shape.
+
+    Raises:
+        Failure: as of :func:`read_json`; it has another shape.
+    """
+    content = read_json(path, remedy)
+    reason = problem(content, shape)
+    if reason:
+        raise Failure(f"{path} {reason}: {remedy}")
+    return content
 
 
 def _refuse(constant: str) -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.files import BLOCK, read_json, replacing, sha256, write_json, write_text
+from pipeline.lock import locked
+
+from ..disks import full_disk, read_only
 
 
 def test_the_hash_is_that_of_the_whole_file(tmp_path):
@@ -72,3 +75,21 @@ def test_others_may_read_it_if_the_umask_lets_them(tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
+
+
+def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(tmp_path):
+    with full_disk(tmp_path / "full", 4096) as disk:
+        with pytest.raises(OSError, match="No space left on device") as error:
+            write_text(disk / "a", "x" * 99999)
+        assert error.value.filename == str(disk / "a") and [path.name for path in disk.iterdir()] == ["fill"]
+
+
+def test_what_is_done_in_a_read_only_folder_needs_no_lock_and_no_writing(tmp_path):
+    write_text(tmp_path / "a", "x")
+    with read_only(tmp_path), locked(tmp_path) as lock:
+        assert lock == -1
+        write_text(tmp_path / "a", "x")  # it holds that
+        with pytest.raises(OSError) as error:
+            write_text(tmp_path / "a", "y")
+        assert str(error.value.filename) == str(tmp_path / "a")
+    assert (tmp_path / "a").read_text() == "x" and len(list(tmp_path.iterdir())) == 1

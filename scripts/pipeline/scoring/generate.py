@@ -9,7 +9,7 @@ from typing import IO, Iterator, List, Sequence
 
 from .. import progress
 from ..command import Failure
-from ..failures import last_error
+from ..failures import last_error_in
 from ..files import replacing
 
 SAFE = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
@@ -74,7 +74,7 @@ def _failure(name: str, status: int, checkpoint: Path, log: Path) -> Failure:
         load_checkpoint(checkpoint)
     except CheckpointError as error:
         return Failure(str(error))
-    reason = last_error(log.read_text(encoding="utf-8", errors="replace"))
+    reason = last_error_in(log)
     if status < 0:
         reason = f"ended by signal {signal.Signals(-status).name}"
     return Failure(f"{name} failed: {reason} (log: {log})")

@@ -22,6 +22,7 @@ from pipeline.settings import check_data
 from pipeline.steps import stamp_path
 
 from ...commands import ENVIRONMENT, ROOT
+from ...disks import full_disk, read_only
 from .fake import FakeRun, printed
 
 REFERENCES = ["Der Hund läuft heute über die Straße.", "Die Katze schläft auf dem Sofa.", "Drei Vögel singen im Baum."]
@@ -89,6 +90,24 @@ def test_a_set_that_was_scored_is_not_translated_again(fake, capsys):
     first = capsys.readouterr().out
     command.main(fake.arguments())
     assert capsys.readouterr().out == first and len(fake.calls) == 1
+
+
+@pytest.mark.parametrize("content", ["[1]", '{"scores": {}}', '{"scores":', '{"sentences": "3"}'])
+def test_a_damaged_score_file_is_named(fake, content):
+    command.main(fake.arguments())
+    (fake.run / "scores/test.json").write_text(content)
+    refused(fake, parts=["scores/test.json ", ": remove it and run scripts/score.sh --run"])
+
+
+def test_what_was_scored_may_be_read_only(fake, capsys):
+    command.main(fake.arguments())
+    first = capsys.readouterr().out
+    with read_only(fake.run):
+        command.main(fake.arguments())
+        assert capsys.readouterr().out == first
+        with pytest.raises(OSError, match="Read-only file system"):
+            command.main(fake.arguments("--beam", "2"))
+    assert len(fake.calls) == 1
 
 
 def change(name):
@@ -285,6 +304,14 @@ def test_a_full_disk_is_one_line_with_the_file(fake):
     assert process.returncode == 1
     assert error.splitlines()[1:] == [f"score.sh: error: {fake.run}/scores/test.gen.txt: File too large"]
     assert sorted(path.name for path in (fake.run / "scores").iterdir()) == ["test.log"]
+
+
+def test_a_disk_that_is_full_is_the_reason_of_a_program_that_could_give_none(fake):
+    saved(fake.run / "checkpoint.pt")
+    (fake.folder / "status").write_text("1")
+    (fake.folder / "output4").write_text("")
+    with full_disk(fake.run / "scores", 0):
+        refused(fake, parts=[f"failed: no room is left in {fake.run / 'scores'}: make room (log: "])
 
 
 # several at once, and kills
