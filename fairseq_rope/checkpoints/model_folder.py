@@ -3,49 +3,106 @@
 ``scripts/average.sh`` makes such folders.
 """
 
+import hashlib
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Iterable, Tuple
 
 from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
 
 from .files import CheckpointError, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
+REMEDY = "scripts/average.sh makes a complete model folder"
 
 
-def read_task(folder: Path, checkpoint: str = CHECKPOINT) -> Dict[str, Any]:
-    task = (load_checkpoint(folder / checkpoint).get("cfg") or {}).get("task", {})
-    return dict(task) if isinstance(task, dict) else vars(task)
+@dataclass(frozen=True)
+class Preparation:
+    """How the training text was prepared, by ``prepare.json``."""
+
+    hyphens_kept: bool = False
+    """Whether words were not split at hyphens."""
+    vocabulary_threshold: int = 0
+    """Subwords that are rarer on their side of the training set were split; 0: none."""
+    sha256: Dict[str, str] = field(default_factory=dict)
+    """Names of files to the hashes that they had."""
+
+    def check(self, files: Iterable[Path]) -> None:
+        """Raises CheckpointError if one of the files is not what it was; those without a hash pass."""
+        for file in files:
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()
+            if self.sha256.get(file.name, digest) != digest:
+                raise CheckpointError(f"{file} is damaged: its SHA-256 is not that in prepare.json: {REMEDY}")
 
 
 def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str]:
     """Source and target language of the model; their dictionaries are in the folder.
 
     Raises:
-        CheckpointError: a file is missing or cannot be used, or the checkpoint names no languages.
+        CheckpointError: a file is missing or cannot be used, the checkpoint names no languages, or a dictionary does
+            not belong to the model.
     """
-    task = read_task(folder, checkpoint)
+    state = load_checkpoint(folder / checkpoint)
+    task = (state.get("cfg") or {}).get("task", {})
+    task = task if isinstance(task, dict) else vars(task)
     source, target = task.get("source_lang"), task.get("target_lang")
     if not source or not target:
         raise CheckpointError(f"{folder}: the model was trained without --source-lang and --target-lang")
-    check_files(folder, f"dict.{source}.txt", f"dict.{target}.txt")
+    for side, lang in (("encoder", source), ("decoder", target)):
+        path, embeddings = folder / f"dict.{lang}.txt", state["model"].get(f"{side}.embed_tokens.weight")
+        check_files(folder, path.name)
+        types = len(read_dictionary(path, REMEDY))
+        if embeddings is not None and types != len(embeddings):
+            raise CheckpointError(f"{path} has {types} types with fairseq's own, the model {len(embeddings)}: {REMEDY}")
     return source, target
+
+
+def read_dictionary(path: Path, remedy: str) -> Dictionary:
+    """fairseq's dictionary.
+
+    Raises:
+        CheckpointError: it cannot be read; the message names ``remedy``.
+    """
+    try:
+        return Dictionary.load(str(path))
+    except Exception as error:  # fairseq raises this very class for what is not UTF-8
+        reason = " ".join(str(error).split(". ")[0].split())
+        raise CheckpointError(f"{path} cannot be used ({reason}): {remedy}") from None
 
 
 def check_files(folder: Path, *names: str) -> None:
     """Raises CheckpointError if one of these files is missing."""
     for name in names:
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder / name}: missing: scripts/average.sh makes a complete model folder")
+            raise CheckpointError(f"{folder / name}: missing: {REMEDY}")
 
 
-def read_preparation(folder: Path) -> Dict[str, str]:
-    """How the training text was split, as ``prepare.json`` says: ``hyphens`` and ``vocabulary_threshold``."""
+def read_preparation(folder: Path) -> Preparation:
+    """The content of ``prepare.json``; without that file, the defaults of ``scripts/prepare.sh``.
+
+    Raises:
+        CheckpointError: it is damaged, or an entry is not what ``scripts/prepare.sh`` writes.
+    """
     path = folder / "prepare.json"
-    prepared = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    defaults = {"hyphens": "split", "vocabulary_threshold": "0"}
-    return {name: prepared.get(name, default) for name, default in defaults.items()}
+    if not path.is_file():
+        return Preparation()
+    try:
+        prepared = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise CheckpointError(f"{path} is not JSON, or damaged: {REMEDY}") from None
+    if not isinstance(prepared, dict):
+        raise CheckpointError(f"{path} is not what scripts/prepare.sh writes: {REMEDY}")
+    hyphens, threshold = prepared.get("hyphens", "split"), prepared.get("vocabulary_threshold", "0")
+    hashes = prepared.get("sha256", {})
+    if hyphens not in ("split", "kept"):
+        raise CheckpointError(f"{path} has {hyphens!r} as 'hyphens', which must be 'split' or 'kept': {REMEDY}")
+    if not (isinstance(threshold, str) and threshold.isascii() and threshold.isdecimal()):
+        raise CheckpointError(f"{path} has {threshold!r} as 'vocabulary_threshold', which must be digits: {REMEDY}")
+    if not isinstance(hashes, dict):
+        raise CheckpointError(f"{path} has {hashes!r:.40} as 'sha256', which must be an object: {REMEDY}")
+    return Preparation(hyphens == "kept", int(threshold), hashes)
 
 
 def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:

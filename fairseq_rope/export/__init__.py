@@ -70,14 +70,19 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None) -> N
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary:
         written = Path(temporary) / "model"
         written.mkdir()
-        spec.save(str(written))
-        os.rename(written, out)
+        try:
+            spec.save(str(written))
+            os.rename(written, out)
+        except OSError as error:
+            error.filename = str(out)  # the name that the user knows
+            raise
 
 
 def exported(run: Path, quantization: Optional[str] = None) -> Path:
     """The exported model inside a model folder, ``ctranslate2/<quantization>-<hash>``.
 
-    It is made if there is none for the present checkpoint and dictionaries, and replaces older ones.
+    It is made if there is none for the present checkpoint and dictionaries, and replaces older ones. Several processes
+    may call this at once. If nobody can write to the model folder, the exported model is in the user's cache.
 
     Raises:
         CheckpointError, ValueError: :func:`export` fails.
@@ -88,12 +93,24 @@ def exported(run: Path, quantization: Optional[str] = None) -> Path:
         digest.update(file.read_bytes())
     folder, name = run / "ctranslate2", quantization or "float32"
     out = folder / f"{name}-{digest.hexdigest()[:16]}"
-    if not out.is_dir():
+    writable = os.access(folder if folder.is_dir() else run, os.W_OK)
+    if not writable and not out.is_dir():
+        out = _cache() / out.name
+    if out.is_dir():
+        return out
+    try:
         export(run, out, quantization)
-        for old in folder.glob(f"{name}-*"):
-            if old != out:
-                shutil.rmtree(old, ignore_errors=True)
+    except (ValueError, OSError):
+        if not out.is_dir():  # nor made by another process
+            raise
+    for old in folder.glob(f"{name}-*") if writable else ():
+        if old != out:
+            shutil.rmtree(old, ignore_errors=True)
     return out
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairseq_rope"
 
 
 def _check(out: Path, quantization: Optional[str]) -> None:

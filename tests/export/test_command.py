@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from fairseq_rope.__main__ import main
 from fairseq_rope.export import QUANTIZATIONS, exported
 
 from ..commands import ENVIRONMENT, ROOT, one_line, run
+from ..disks import full_disk, read_only
 from ..model_folders import run_folder
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -78,6 +80,31 @@ def test_the_export_is_made_once_for_each_checkpoint_and_quantisation(untrained)
     second = exported(untrained)
     assert sorted(p.name for p in (untrained / "ctranslate2").iterdir()) == sorted([second.name, small.name])
     assert (second / "model.bin").exists() and second != first
+
+
+def test_three_first_calls_at_once_have_one_export(untrained):
+    with ThreadPoolExecutor(3) as pool:
+        (out,) = set(pool.map(exported, [untrained] * 3))
+    assert [path.name for path in (untrained / "ctranslate2").iterdir()] == [out.name] and (out / "model.bin").exists()
+
+
+def test_where_the_model_folder_is_read_only_the_export_is_in_the_cache(untrained, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with read_only(untrained):
+        out = exported(untrained)
+        time = out.stat().st_mtime_ns
+        assert exported(untrained) == out and out.stat().st_mtime_ns == time
+    assert out.parent == tmp_path / "cache/fairseq_rope" and (out / "model.bin").exists()
+    inside = exported(untrained)
+    with read_only(untrained):
+        assert exported(untrained) == inside == untrained / "ctranslate2" / out.name
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(untrained, tmp_path, capsys):
+    with full_disk(tmp_path / "full", 4096) as disk:
+        assert export(untrained, disk / "out") == 1
+        assert capsys.readouterr().err == f"fairseq-rope: error: {disk / 'out'}: No space left on device\n"
+        assert [path.name for path in disk.iterdir()] == ["fill"]
 
 
 def test_wrong_exports_give_one_line_and_make_nothing(untrained, tmp_path, capsys):

@@ -20,7 +20,8 @@ def collect(folder: Path) -> Dict[str, Any]:
         "vocabulary": _vocabulary(folder),
         "binarised": json.loads((folder / "binarize.json").read_text()),
     }
-    info["sha256"] = {path.name: sha256(path) for path in [folder / "bpecodes", *sorted((folder / "raw").glob("*.??"))]}
+    kept = [folder / "bpecodes", *sorted(folder.glob("bin/dict.*.txt")), *sorted(folder.glob("vocabulary.*"))]
+    info["sha256"] = {path.name: sha256(path) for path in [*kept, *sorted((folder / "raw").glob("*.??"))]}
     info["versions"] = versions()
     return info
 

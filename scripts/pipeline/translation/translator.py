@@ -1,14 +1,17 @@
 """A trained model with the text processing of ``scripts/prepare.sh`` around it."""
 
 import argparse
+import contextlib
+import io
 from pathlib import Path
-from typing import List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence, Union
 
 from fairseq.data import encoders
 from sacremoses import MosesPunctNormalizer
 from subword_nmt.apply_bpe import read_vocabulary
 
-from fairseq_rope.checkpoints.model_folder import check_files, read_languages, read_preparation
+from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.model_folder import REMEDY, check_files, read_languages, read_preparation
 
 from ..corpus.text import SPACES
 from ..scoring.detokenize import detokenize
@@ -42,20 +45,21 @@ class Translator:
     ) -> None:
         source, self.target = read_languages(folder)
         check_files(folder, "bpecodes")
-        settings = read_preparation(folder)
+        preparation = read_preparation(folder)
+        preparation.check(file for file in folder.iterdir() if file.name in preparation.sha256)
         self.normalizer = MosesPunctNormalizer(source, post_remove_control_chars=True)
         moses = argparse.Namespace(
             tokenizer="moses",
             source_lang=source,
             target_lang=self.target,
-            moses_no_dash_splits=settings["hyphens"] == "kept",
+            moses_no_dash_splits=preparation.hyphens_kept,
         )
         self.tokenizer = encoders.build_tokenizer(moses)
-        self.bpe = encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(folder / "bpecodes")))
-        threshold = int(settings["vocabulary_threshold"])
-        if threshold:
+        self.bpe = _read_codes(folder / "bpecodes")
+        if preparation.vocabulary_threshold:
+            check_files(folder, f"vocabulary.{source}")
             with (folder / f"vocabulary.{source}").open(encoding="utf-8") as vocabulary:
-                self.bpe.bpe.vocab = read_vocabulary(vocabulary, threshold)
+                self.bpe.bpe.vocab = read_vocabulary(vocabulary, preparation.vocabulary_threshold)
         self.engine: Union[FairseqEngine, CTranslate2Engine]
         if engine == "ctranslate2":
             self.engine = CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization)
@@ -86,3 +90,16 @@ class Translator:
             for i, translation in zip(sources, detokenize(tokens, self.target)):
                 translations[i] = translation
         return translations
+
+
+def _read_codes(path: Path) -> Any:
+    """fairseq's subword-nmt with these codes.
+
+    Raises:
+        CheckpointError: they are damaged.
+    """
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # the library prints, and ends the process
+            return encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(path)))
+    except (SystemExit, ValueError):
+        raise CheckpointError(f"{path} is damaged: not two subwords a line, in UTF-8: {REMEDY}") from None

@@ -1,0 +1,107 @@
+"""What is refused when a model folder is opened: every file that is missing, damaged or not the model's."""
+
+import json
+
+import pytest
+
+from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.model_folder import Preparation, load_model, read_preparation
+from pipeline.files import sha256
+from pipeline.translation.translator import Translator
+
+from ..model_folders import run_folder
+
+CODES = "#version: 0.2\nw 1</w>\nw 2</w>\n"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A model folder with all its files."""
+    folder = run_folder(tmp_path_factory.mktemp("folder") / "run", "roformer_tiny")
+    (folder / "bpecodes").write_text(CODES)
+    (folder / "vocabulary.en").write_text("w1 5\n")
+    hashes = {name: sha256(folder / name) for name in ("bpecodes", "dict.en.txt", "dict.de.txt", "vocabulary.en")}
+    prepared = {"hyphens": "kept", "vocabulary_threshold": "2", "sha256": {**hashes, "train.en": "0"}}
+    (folder / "prepare.json").write_text(json.dumps(prepared))
+    return folder
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    """The same with files that a test may change; the large one is a link."""
+    for file in whole.iterdir():
+        if file.suffix == ".pt":
+            (tmp_path / file.name).symlink_to(file)
+        else:
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path
+
+
+def refused(folder, message, opened=Translator):
+    with pytest.raises(CheckpointError, match=message) as error:
+        opened(folder)
+    assert "\n" not in str(error.value) and str(error.value).startswith(str(folder))
+    assert str(error.value).endswith(": scripts/average.sh makes a complete model folder")
+
+
+def test_a_whole_folder_says_how_text_is_split(folder):
+    assert read_preparation(folder).hyphens_kept and read_preparation(folder).vocabulary_threshold == 2
+    assert Translator(folder).split("w1-w2") == "w@@ 1@@ -@@ w@@ 2"
+    (folder / "prepare.json").unlink()
+    assert read_preparation(folder) == Preparation(hyphens_kept=False, vocabulary_threshold=0, sha256={})
+    Translator(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"hyphens":', "is not JSON, or damaged"),
+        (b"\xff", "is not JSON, or damaged"),
+        (b"[1]", r"is not what scripts/prepare\.sh writes"),
+        (b'{"hyphens": 3}', "has 3 as 'hyphens', which must be 'split' or 'kept'"),
+        (b'{"hyphens": "maybe"}', "has 'maybe' as 'hyphens'"),
+        (b'{"vocabulary_threshold": []}', r"has \[\] as 'vocabulary_threshold', which must be digits"),
+        (b'{"vocabulary_threshold": "-1"}', "has '-1' as 'vocabulary_threshold'"),
+        (b'{"sha256": "0"}', "has '0' as 'sha256', which must be an object"),
+    ],
+)
+def test_a_damaged_prepare_json_is_named_with_what_is_wrong(folder, content, message):
+    (folder / "prepare.json").write_bytes(content)
+    refused(folder, rf"prepare\.json {message}", read_preparation)
+
+
+@pytest.mark.parametrize("name", ["bpecodes", "vocabulary.en"])
+def test_a_truncated_file_is_told_by_its_hash(folder, name):
+    (folder / name).write_bytes((folder / name).read_bytes()[:-3])
+    refused(folder, rf"{name} is damaged: its SHA-256 is not that in prepare\.json")
+
+
+@pytest.mark.parametrize("name", ["bpecodes", "vocabulary.en", "dict.de.txt"])
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    refused(folder, f"{name}: missing")
+
+
+@pytest.mark.parametrize("codes", [b"w 1</w>\nw 2</w> x y\n", "w ä\n".encode("latin-1")])
+def test_damaged_codes_are_told_where_no_hash_is_stored(folder, capsys, codes):
+    (folder / "prepare.json").unlink()
+    (folder / "bpecodes").write_bytes(codes)
+    refused(folder, "bpecodes is damaged: not two subwords a line, in UTF-8")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("opened", [Translator, load_model])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text + text, r"cannot be used \(Duplicate word found when loading Dictionary: 'w0'\)"),
+        (lambda text: text + b"word\n", r"cannot be used \(Incorrect dictionary format, .* \"word ?\"\)"),
+        (lambda text: text + b"\xff 3\n", r"cannot be used \(Incorrect encoding detected in .*\)"),
+        (lambda text: text[: text.index(b"w10")], "has 14 types with fairseq's own, the model 24"),
+        (lambda text: b"", "has 4 types with fairseq's own, the model 24"),
+    ],
+)
+def test_a_dictionary_that_is_not_the_models_is_named(folder, change, message, opened):
+    path = folder / "dict.de.txt"
+    path.write_bytes(change(path.read_bytes()))
+    refused(folder, rf"dict\.de\.txt {message}", opened)
