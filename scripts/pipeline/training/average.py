@@ -6,15 +6,14 @@ codes, the dictionaries and prepare.json, which says how to split text, into RUN
 Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 """
 
-import shutil
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, run, whole_number
-from ..files import replacing, sha256
+from ..command import Failure, Parser, run, say, whole_number
+from ..files import copy, read_json, sha256
 from ..lock import locked
 from ..settings import check_data
-from ..steps import Steps
+from ..steps import Steps, read_stamp
 
 
 def main(argv: Sequence[str]) -> None:
@@ -35,8 +34,9 @@ def main(argv: Sequence[str]) -> None:
     folder = args.run / "checkpoints"
     if not folder.is_dir():
         raise Failure(f"{args.run} has no checkpoints: run scripts/train.sh --out {args.run} first")
-    if not (args.data / "bpecodes").is_file():
-        raise Failure(f"{args.data} has no BPE codes: run scripts/prepare.sh --out {args.data} first")
+    for name in ("bpecodes", "prepare.json"):
+        if not (args.data / name).is_file():
+            raise Failure(f"{args.data} has no {name}: run scripts/prepare.sh --out {args.data} first")
     check_data(args.run, args.data)
     with locked(args.run):
         paths = [
@@ -59,7 +59,7 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
     """Makes a run a model folder with the average of ``paths``, unless it is one already.
 
     Raises:
-        Failure: a checkpoint cannot be used.
+        Failure: a checkpoint cannot be used, or a file of the data is not what was prepared.
     """
     steps = Steps(run)
     for path in paths:
@@ -67,23 +67,43 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
             raise Failure(f"{path}: no such checkpoint")
         steps.setting(f"average {path.name} {sha256(path)}")
     steps.setting(f"bpe {sha256(data / 'bpecodes')}")
-    outputs = ["checkpoint.pt", "bpecodes", "prepare.json"]
-    steps.step("average", outputs, lambda: _average(run, data, paths))
+    made, before = run / "checkpoint.pt", read_stamp(run, "average").get("sha256")
+    if before and made.is_file() and sha256(made) != before:
+        say(f"{made} is damaged, or another one: it is made again")
+        made.unlink()
+    steps.step("average", [made.name], lambda: _average(paths, made))
+    _copy_text_processing(run, data)
 
 
-def _average(run: Path, data: Path, paths: Sequence[Path]) -> Dict[str, Any]:
+def _average(paths: Sequence[Path], out: Path) -> Dict[str, Any]:
     from fairseq_rope.checkpoints.average import average_checkpoints  # imports fairseq
     from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
 
     try:
-        save_checkpoint(average_checkpoints(paths), run / "checkpoint.pt")
+        save_checkpoint(average_checkpoints(paths), out)
     except CheckpointError as error:
         raise Failure(str(error)) from None
+    return {"averaged": len(paths), "sha256": sha256(out)}
+
+
+def _copy_text_processing(run: Path, data: Path) -> None:
+    """Copies the files that say how text is split, unless the run has them.
+
+    Raises:
+        Failure: a file is not as prepare.sh made it.
+    """
+    remedy = f"run scripts/prepare.sh --out {data} again"
+    prepared = read_json(data / "prepare.json", remedy)
+    hashes = prepared.get("sha256") if isinstance(prepared, dict) else None
+    if not isinstance(hashes, dict):
+        raise Failure(f"{data / 'prepare.json'} has no 'sha256': {remedy}")
     # the vocabularies exist if there is a threshold
     for file in (data / "bpecodes", data / "prepare.json", *data.glob("bin/dict.*.txt"), *data.glob("vocabulary.*")):
-        with file.open("rb") as content, replacing(run / file.name) as copy:
-            shutil.copyfileobj(content, copy)
-    return {"averaged": len(paths)}
+        copied, digest = run / file.name, sha256(file)
+        if hashes.get(file.name, digest) != digest:
+            raise Failure(f"{file} is damaged: its SHA-256 is not that in prepare.json: {remedy}")
+        if not copied.is_file() or sha256(copied) != digest:
+            copy(file, copied)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+"""average.sh: a model folder that is whole, and made of the checkpoints as they are now."""
+
+import json
+import shutil
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.files import sha256, write_json
+from pipeline.lock import locked
+from pipeline.settings import data_line
+from pipeline.steps import stamp_path
+from pipeline.training import average
+
+from ...disks import full_disk, read_only
+from .test_checkpoints import checkpoint
+
+FILES = ["bpecodes", "dict.de.txt", "dict.en.txt", "prepare.json", "vocabulary.en"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with two checkpoints, and its data beside it."""
+    data, folder = tmp_path / "data", tmp_path / "run"
+    (data / "bin").mkdir(parents=True)
+    for name in ("bpecodes", "bin/dict.en.txt", "bin/dict.de.txt", "vocabulary.en"):
+        (data / name).write_text(f"{name} 1\n")
+    hashes = {path.name: sha256(path) for path in data.rglob("*") if path.is_file()}
+    write_json(data / "prepare.json", {"hyphens": "split", "sha256": hashes})
+    write_json(stamp_path(data, "binarize"), {"settings": "input x\n"})
+    for updates in (2, 4):
+        checkpoint(folder / "checkpoints", f"checkpoint_1_{updates}.pt", updates)
+    (folder / "settings").write_text(f"{data_line(data)}\n")
+    return folder
+
+
+def averaged(run, *options):
+    average.main(["--run", str(run), "--data", str(run.parent / "data"), "--last", "2", *options])
+    return sorted(path.name for path in run.iterdir() if path.is_file())
+
+
+def stamp(run):
+    return json.loads(stamp_path(run, "average").read_text())
+
+
+def test_checkpoints_of_the_same_names_with_other_content_are_averaged_anew(run, capsys):
+    assert averaged(run) == sorted([*FILES, "checkpoint.pt", "settings"])
+    assert averaged(run) and "average: done before" in capsys.readouterr().err
+    first = stamp(run)
+    shutil.copy(run / "checkpoints/checkpoint_1_2.pt", run / "checkpoints/checkpoint_1_4.pt")
+    averaged(run)
+    assert "done before" not in capsys.readouterr().err and stamp(run)["settings"] != first["settings"]
+    assert stamp(run)["averaged"] == 2
+
+
+def test_one_command_at_a_time_averages_in_a_run(run, monkeypatch):
+    monkeypatch.setattr(average, "locked", lambda folder: locked(folder, wait=0))
+    with locked(run), pytest.raises(Failure, match="another command works in"):
+        averaged(run)
+    assert not (run / "checkpoint.pt").exists()
+    averaged(run)
+
+
+@pytest.mark.parametrize("name", ["checkpoint.pt", *FILES])
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_a_model_folder_with_a_damaged_file_is_whole_again(run, name, damage):
+    averaged(run)
+    before = (run / name).read_bytes()
+    (run / name).unlink() if damage == "missing" else (run / name).write_bytes(before[:5])
+    averaged(run)
+    assert (run / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["bpecodes", "bin/dict.en.txt"])
+def test_a_damaged_file_of_the_data_is_not_copied(run, name):
+    (run.parent / "data" / name).write_text("half")
+    with pytest.raises(Failure, match=rf"data/{name} is damaged: its SHA-256 .*: run scripts/prepare"):
+        averaged(run)
+    assert not (run / name).exists()
+
+
+def test_a_run_that_is_averaged_may_be_read_only(run, capsys):
+    averaged(run)
+    with read_only(run):
+        averaged(run)
+        assert "average: done before" in capsys.readouterr().err
+        with pytest.raises(OSError, match=r"average\.json"):
+            averaged(run, "--upper", "9", "--last", "1")
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(run, tmp_path):
+    with full_disk(tmp_path / "full", 8192) as disk:
+        shutil.copy(run / "settings", disk)
+        (disk / "checkpoints").symlink_to(run / "checkpoints")
+        with pytest.raises((Failure, OSError)) as error:
+            average.main(["--run", str(disk), "--data", str(run.parent / "data"), "--last", "2"])
+        assert "checkpoint.pt" in str(error.value)
+        assert sorted(path.name for path in disk.rglob("*.pt")) == []
