@@ -7,6 +7,7 @@ beside them, and later calls check the files against it.
 import gzip
 import http.client
 import os
+import re
 import shutil
 import urllib.error
 import urllib.request
@@ -29,8 +30,9 @@ class ArchiveError(Failure):
 def read_sums(folder: Path) -> Dict[str, str]:
     """Maps file names to hashes, from ``SHA256SUMS``; empty without that file."""
     path = folder / SUMS
-    rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-    if any(len(row) != 2 for row in rows):
+    text = path.read_bytes().decode("utf-8", errors="replace") if path.exists() else ""
+    rows = [line.split() for line in text.splitlines()]
+    if any(len(row) != 2 or not re.fullmatch("[0-9a-f]{64}", row[0]) for row in rows):
         raise ArchiveError(f"{path}: not lines of a hash and a name: remove it to have the hashes recorded anew")
     return {name: digest for digest, name in rows}
 

@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 from typing import Dict, Optional, Sequence, Tuple
 
-from ..command import Failure, Parser, run, say
+from ..command import Failure, Parser, not_empty, run, say
 from ..files import sha256
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..steps import Steps
@@ -37,6 +37,7 @@ def main(argv: Sequence[str]) -> None:
     )
     parser.add_argument(
         "--mirror",
+        type=not_empty,
         metavar="URL_OR_FOLDER",
         help="take the archives from here, under the same names",
     )

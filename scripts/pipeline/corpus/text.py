@@ -8,7 +8,7 @@ import re
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Dict, Iterator, List, Tuple
+from typing import Callable, Dict, Iterator, List, Tuple
 
 from ..command import Failure
 from ..files import replacing
@@ -45,19 +45,29 @@ def lines(path: Path) -> Iterator[str]:
     Raises:
         CorpusError: a line, named by its number, is not UTF-8 or absurdly long, or a gzip file is damaged.
     """
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw:
-        number = 0
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         try:
-            for number, line in enumerate(iter(lambda: raw.readline(MAX_BYTES + 1), b""), 1):
-                if len(line) > MAX_BYTES:
-                    raise CorpusError(
-                        f"{path}, line {number}: longer than {MAX_BYTES:,} bytes: is it text, one sentence a line?"
-                    )
-                yield SPACES.sub(" ", line.decode("utf-8").rstrip("\n")).strip()
-        except UnicodeDecodeError as error:
-            raise CorpusError(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
+            for line in raw_lines(file.readline, str(path)):
+                yield SPACES.sub(" ", line).strip()
         except (EOFError, OSError, zlib.error) as error:
             raise CorpusError(f"{path}: cannot be read ({error}): copy or download it again") from None
+
+
+def raw_lines(readline: Callable[[int], bytes], name: str) -> Iterator[str]:
+    """The lines of a UTF-8 file as they are, without their newlines.
+
+    Raises:
+        CorpusError: a line that is not UTF-8 or absurdly long, named by its number.
+    """
+    for number, line in enumerate(iter(lambda: readline(MAX_BYTES + 1), b""), 1):
+        if len(line) > MAX_BYTES:
+            raise CorpusError(
+                f"{name}, line {number}: longer than {MAX_BYTES:,} bytes: is it text, one sentence a line?"
+            )
+        try:
+            yield line.decode("utf-8").rstrip("\n")
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{name}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
 
 
 def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Tuple[str, str]]:

@@ -81,7 +81,8 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
     """Writes ``OUT/NAME.{en,de}`` for each of :data:`NAMES`; returns the lines of each archive or own file.
 
     Raises:
-        ArchiveError: an archive is missing or damaged, the two sides differ in length, or the test set is filtered.
+        ArchiveError: an archive is missing, damaged or empty, the two sides differ in length or segments, or the test
+            set is filtered.
     """
     out.mkdir(parents=True, exist_ok=True)
     counts: Dict[str, int] = {}
@@ -91,10 +92,11 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
         path = folder / archive.name
         if not path.exists():
             raise ArchiveError(f"{path} not found: download it first")
-        sides: List[Reader] = [partial(read_member, path, member) for member in archive.members]
+        source, _ = archive.members
+        sides: List[Reader] = [partial(read_member, path, member, source) for member in archive.members]
         parts.setdefault(archive.subset, []).append((archive.name, sides))
     for subset, files in (own or {}).items():
-        parts[subset] = [(files[0].name, [partial(read_file, file) for file in files])]
+        parts[subset] = [(files[0].name, [partial(read_file, file, files[0]) for file in files])]
     for subset, sources in parts.items():
         with ExitStack() as stack:
             for side, lang in enumerate(LANGS):
@@ -112,7 +114,11 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
 
 
 def _copy(lines: Iterator[str], output: IO[bytes], label: str) -> int:
-    """Writes lines to a file; returns how many."""
+    """Writes lines to a file; returns how many.
+
+    Raises:
+        ArchiveError: there are none.
+    """
     count, progress = 0, Progress(label, None, "lines")
     for line in lines:
         output.write(f"{line}\n".encode())
@@ -120,6 +126,8 @@ def _copy(lines: Iterator[str], output: IO[bytes], label: str) -> int:
         if count % 10000 == 0:
             progress.to(count)
     progress.close()
+    if not count:
+        raise ArchiveError(f"{label}: is empty: is it the right file?")
     return count
 
 

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Type
 
-from ..command import Failure, Parser, split_at_dashes, whole_number, words_of
+from ..command import Failure, Parser, not_empty, split_at_dashes, whole_number, words_of
 from ..recipes import recipe_names
 
 
@@ -27,7 +27,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
         type=Path,
         help="folder with the recipe's raw text (default: data/RECIPE in the project; WMT14 is downloaded)",
     )
-    parser.add_argument("--mirror", help="as in scripts/download.sh")
+    parser.add_argument("--mirror", type=not_empty, help="as in scripts/download.sh")
     parser.add_argument("--news-commentary", metavar="N", help="as in scripts/download.sh")
     parser.add_argument(
         "--archs",

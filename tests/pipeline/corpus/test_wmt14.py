@@ -10,12 +10,15 @@ import threading
 
 import pytest
 
+from pipeline.corpus import archive
 from pipeline.corpus import download as downloads
+from pipeline.corpus import fetch as fetching
 from pipeline.corpus.archive import read_file, sgm_segments
 from pipeline.corpus.download import ArchiveError, download, read_sums
 from pipeline.corpus.fetch import fetch
 from pipeline.corpus.wmt14 import NAMES, archives, check_test_set, extract, source_of
 from pipeline.files import sha256
+from pipeline.sweep import options
 
 from ...commands import ENVIRONMENT, ROOT
 from .archives import sgm, write_archive, write_mirror
@@ -138,8 +141,11 @@ def test_the_corpus_is_read_from_the_archives_in_order(mirror, tmp_path):
 
 def test_segments_keep_their_order_and_lose_their_entities():
     text = sgm(["a &amp; b &lt;c&gt;", "  two\n lines &quot;x&quot; ", "&apos;&#228;"], "refset")
-    second = '<DOC docid="b"><hl><seg id=1>third</seg></hl></DOC>'
-    assert sgm_segments((text + second).encode(), "x") == ["a & b <c>", 'two lines "x"', "'ä", "third"]
+    second = '<DOC sysid="x" docid=b genre="news"><hl><seg id=1>third</seg></hl></DOC>'
+    segments = {("a", 1): "a & b <c>", ("a", 2): 'two lines "x"', ("a", 3): "'ä", ("b", 1): "third"}
+    assert list(sgm_segments((text + second).encode(), "x").items()) == list(segments.items())
+    with pytest.raises(ArchiveError, match="document 'b' comes twice"):
+        sgm_segments((second + text + second).encode(), "x")
     with pytest.raises(ArchiveError, match="not in order"):
         sgm_segments(text.replace('id="2"', 'id="3"').encode(), "x")
     with pytest.raises(ArchiveError, match="has no segments"):
@@ -155,6 +161,7 @@ def test_segments_keep_their_order_and_lose_their_entities():
         ("latin", "not UTF-8"),
         ("damaged", "cannot be read"),
         ("missing", "test-full.tgz not found: download it first"),
+        ("empty", "training-parallel-europarl-v7.tgz, en: is empty: is it the right file?"),
     ],
 )
 def test_wrong_archives_are_refused_in_one_line_and_leave_nothing(mirror, tmp_path, change, message):
@@ -166,6 +173,8 @@ def test_wrong_archives_are_refused_in_one_line_and_leave_nothing(mirror, tmp_pa
     if change == "member":
         del members[test.members[1]]
     write_archive(mirror / test.name, members)
+    if change == "empty":
+        write_archive(mirror / archives()[0].name, dict.fromkeys(archives()[0].members, ""))
     if change == "damaged":
         (mirror / test.name).write_bytes((mirror / test.name).read_bytes()[:150])
     if change == "missing":
@@ -192,6 +201,61 @@ def test_own_test_sets_are_taken_as_plain_text_and_in_sgml(mirror, tmp_path, kin
     assert (out / "newstest2014.de").read_text(encoding="utf-8").split("\n") == [*lines, ""]
     assert sum(1 for _ in (out / "newstest2013.en").open()) == COUNTS["valid"]
     assert "train" in {path.stem for path in out.iterdir()} and len(read_sums(out / "archives")) == 4
+
+
+def documents(order, kind):
+    segments = {name: "".join(f'<seg id="{n}">{kind} {name}{n}</seg>' for n in (1, 2)) for name in order}
+    return "".join(f'<doc sysid="{kind}" docid="{name}">{text}</doc>' for name, text in segments.items())
+
+
+@pytest.mark.parametrize("kind", ["archive", "own"])
+def test_documents_in_another_order_are_matched(mirror, tmp_path, kind):
+    texts, own = [documents("abc", "en"), documents("cab", "de")], {}
+    write_archive(mirror / archives()[-1].name, dict(zip(archives()[-1].members, texts)))
+    if kind == "own":
+        for lang, text in zip(("en", "de"), texts):
+            (tmp_path / f"{lang}.sgm").write_text(text)
+        own = {"test": (tmp_path / "en.sgm", tmp_path / "de.sgm")}
+    extract(mirror, tmp_path / "out", own=own)
+    for lang in ("en", "de"):
+        lines = (tmp_path / f"out/newstest2014.{lang}").read_text().splitlines()
+        assert lines == [f"{lang} {name}{n}" for name in "abc" for n in (1, 2)]
+    texts[1] = documents("abd", "de")
+    write_archive(mirror / archives()[-1].name, dict(zip(archives()[-1].members, texts)))
+    with pytest.raises(ArchiveError, match="segment 1 of document 'c' is on one side alone"):
+        extract(mirror, tmp_path / "out")
+
+
+def test_what_is_too_large_is_refused_before_it_is_read(mirror, tmp_path, monkeypatch):
+    first, test = archives()[0], archives()[-1]
+    write_archive(mirror / first.name, {member: "x" * 100001 for member in first.members})
+    with pytest.raises(ArchiveError, match=r"europarl-v7\.de-en\.en, line 1: longer than 100,000 bytes"):
+        extract(mirror, tmp_path / "out")
+    monkeypatch.setattr(archive, "LARGEST_TEST_SET", 99)
+    with pytest.raises(ArchiveError, match=r"src\.en\.sgm has \d+ bytes, and 99 are the most: is it the right file\?"):
+        next(archive.read_member(mirror / test.name, test.members[0]))
+    (tmp_path / "own.sgm").write_text("x" * 501)
+    with pytest.raises(ArchiveError, match=r"own\.sgm has 501 bytes, and 99 are the most"):
+        next(read_file(tmp_path / "own.sgm"))
+    monkeypatch.setattr(archive, "LARGEST_TEXT", 5)
+    with pytest.raises(ArchiveError, match=r"europarl-v7\.de-en\.en has 100,001 bytes, and 5 are the most"):
+        extract(mirror, tmp_path / "out")
+
+
+def test_hashes_that_are_no_text_are_refused(mirror, tmp_path):
+    for content in (bytes(range(256)), b"0123 archive.tgz\n"):
+        (tmp_path / "SHA256SUMS").write_bytes(content)
+        with pytest.raises(ArchiveError, match="SHA256SUMS: not lines of a hash and a name: remove it"):
+            download(source_of(archives()[0], str(mirror)), tmp_path)
+
+
+@pytest.mark.parametrize("command", [fetching.main, options.parse])
+def test_an_empty_mirror_is_not_the_public_address(tmp_path, capsys, command):
+    words = ["wmt14_en_de"] if command is options.parse else []
+    with pytest.raises(SystemExit) as ended:
+        command([*words, "--out", str(tmp_path / "out"), "--mirror", ""])
+    assert ended.value.code == 2 and "--mirror: must not be empty" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_filtered_test_set_is_refused_as_plain_text_too(tmp_path):
