@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from .command import Failure
+from .files import read_json
 from .steps import fingerprint
 
 SETTINGS = "settings"
@@ -25,6 +26,10 @@ COMPLETE = ("--save-interval",)
 
 BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences", "--required-batch-size-multiple")
 """Flags that choose the batch by hand."""
+
+
+MULTIPLE = 8
+"""Sentences of a batch: fairseq-train's default of ``--required-batch-size-multiple``."""
 
 
 def data_line(data: Path) -> str:
@@ -59,6 +64,20 @@ def check_flags(flags: Sequence[str]) -> None:
             raise Failure(
                 f"{flag} does not go among the flags of fairseq-train: it has an option of its own, or is set here"
             )
+
+
+def check_validation(data: Path, flags: Sequence[str]) -> None:
+    """Raises Failure for a validation set smaller than a batch, which fairseq-train would take for an empty one."""
+    words = [word for flag in flags for word in flag.split("=", 1)]
+    given = [value for flag, value in zip(words, words[1:]) if flag == "--required-batch-size-multiple"]
+    least = int(given[-1]) if given and given[-1].isdecimal() else MULTIPLE
+    path = data / "raw/valid.json"
+    pairs = read_json(path)["pairs"] if path.is_file() else least
+    if pairs < least and "--disable-validation" not in words:
+        raise Failure(
+            f"the validation set has {pairs} pairs, and fairseq-train needs {least}: prepare a larger one, or give "
+            f"`-- --disable-validation` or `-- --required-batch-size-multiple {pairs}`"
+        )
 
 
 def names_batch(flags: Sequence[str]) -> bool:

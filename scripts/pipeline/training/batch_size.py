@@ -11,12 +11,13 @@ from typing import List, Tuple
 import numpy as np
 
 logging.disable(logging.INFO)  # what fairseq says when it is imported
-from fairseq.data import Dictionary, LanguagePairDataset, data_utils  # noqa: E402
+from fairseq.data import LanguagePairDataset, data_utils  # noqa: E402
+
+from fairseq_rope.checkpoints.files import CheckpointError  # noqa: E402
+from fairseq_rope.checkpoints.model_folder import read_dictionary  # noqa: E402
 
 from ..command import Failure, say  # noqa: E402
-
-MULTIPLE = 8
-"""The size of a batch is a multiple of this: fairseq-train's default of ``--required-batch-size-multiple``."""
+from ..settings import MULTIPLE  # noqa: E402
 
 TOLERANCE = 0.1
 
@@ -27,7 +28,10 @@ class BatchError(Failure):
 
 def load(folder: Path, source: str, target: str) -> LanguagePairDataset:
     """The binarised training set."""
-    dictionary = Dictionary.load(str(folder / f"dict.{target}.txt"))
+    try:
+        dictionary = read_dictionary(folder / f"dict.{target}.txt", "run scripts/prepare.sh again")
+    except CheckpointError as error:
+        raise BatchError(str(error)) from None
     sides = []
     for lang in (source, target):
         side = data_utils.load_indexed_dataset(str(folder / f"train.{source}-{target}.{lang}"), dictionary)

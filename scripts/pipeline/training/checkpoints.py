@@ -1,12 +1,11 @@
 """The checkpoints of a run: its progress, and the repair after a kill."""
 
 import re
-import shutil
 from pathlib import Path
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 from ..command import Failure, say
-from ..files import replacing
+from ..files import copy
 
 LAST = "checkpoint_last.pt"
 
@@ -50,32 +49,35 @@ def updates_in(path: Path) -> int:
 def repair(folder: Path) -> None:
     """Makes training continue from the newest checkpoint that loads.
 
-    A kill while fairseq writes leaves a damaged file. Checkpoints by updates that are newer than the first
-    one that loads are renamed to ``*.damaged``.
+    A kill while fairseq writes leaves a damaged file, or one of more updates than ``checkpoint_last.pt``, which fairseq
+    copies from it. Checkpoints by updates that are newer than the first one that loads are renamed to ``*.damaged``.
 
     Raises:
         Failure: no checkpoint loads.
     """
     for _, path in by_updates(folder):
-        if _loads(path):
+        if _loaded_updates(path) is not None:
             break
         say(f"{path.name} is damaged: it is renamed to {path.name}.damaged")
         path.rename(f"{path}.damaged")
-    last, newest = folder / LAST, by_updates(folder)
-    if (last.is_file() and _loads(last)) or not (last.is_file() or newest):
+    last, others = folder / LAST, by_updates(folder)
+    reached, state = _loaded_updates(last), "damaged" if last.is_file() else "missing"
+    if not others:
+        if reached is None and last.is_file():
+            raise Failure(f"{last} is damaged and there is no other checkpoint: remove {folder.parent} and train again")
         return
-    if not newest:
-        raise Failure(f"{last} is damaged and there is no other checkpoint: remove {folder.parent} and train again")
-    say(f"{last} is {'damaged' if last.is_file() else 'missing'}: going back to {newest[0][1].name}")
-    copy(newest[0][1], last)
+    updates, newest = others[0]
+    if reached is None or reached < updates:
+        say(f"{LAST} is {state if reached is None else 'older'}: training goes on from {newest.name}")
+        copy(newest, last)
 
 
-def _loads(path: Path) -> bool:
+def _loaded_updates(path: Path) -> Optional[int]:
+    """The updates of a checkpoint; None if it is missing or does not load."""
     try:
-        updates_in(path)
+        return updates_in(path)
     except Failure:
-        return False
-    return True
+        return None
 
 
 def keep_last(folder: Path) -> int:
@@ -91,8 +93,3 @@ def keep_last(folder: Path) -> int:
     if updates not in dict(by_updates(folder)):
         copy(last, folder / f"checkpoint_0_{updates}.pt")
     return updates
-
-
-def copy(source: Path, target: Path) -> None:
-    with source.open("rb") as content, replacing(target) as file:
-        shutil.copyfileobj(content, file, 1 << 20)

@@ -55,5 +55,8 @@ def test_what_cannot_be_had_is_said_in_one_line(folder):
         choose(data, 25000, 1, 50)
     with pytest.raises(BatchError, match=r"target tokens per update come nearest to 100: ask for more"):
         choose(data, 100, 8, 4096)
-    with pytest.raises(OSError, match=r"dict.fr.txt"):
+    (folder / "dict.xx.txt").write_text("a 1\na 1\n")
+    with pytest.raises(BatchError, match=r"dict\.xx\.txt cannot be used \(Duplicate word .*\): run scripts"):
+        choose_flags(folder, ("en", "xx"), 9, 1, 4096)
+    with pytest.raises(BatchError, match=r"dict\.fr\.txt cannot be used"):
         choose_flags(folder, ("en", "fr"), 9, 1, 4096)

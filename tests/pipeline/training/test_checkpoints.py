@@ -41,13 +41,34 @@ def test_a_training_without_a_checkpoint_is_refused(tmp_path):
         keep_last(tmp_path)
 
 
-def test_training_goes_on_from_the_newest_checkpoint_that_loads(tmp_path):
+def test_training_goes_on_from_the_newest_checkpoint_that_loads(tmp_path, capsys):
     good = checkpoint(tmp_path, "checkpoint_1_4.pt", 4).read_bytes()
     for name in ("checkpoint_1_6.pt", "checkpoint_last.pt"):
         (tmp_path / name).write_bytes(good[:100])
     repair(tmp_path)
     assert names(tmp_path) == ["checkpoint_1_4.pt", "checkpoint_1_6.pt.damaged", "checkpoint_last.pt"]
     assert (tmp_path / "checkpoint_last.pt").read_bytes() == good and newest_updates(tmp_path) == 4
+    assert "checkpoint_last.pt is damaged: training goes on from checkpoint_1_4.pt\n" in capsys.readouterr().err
+
+
+def test_where_the_newest_by_updates_is_damaged_the_last_one_stays(tmp_path, capsys):
+    good = checkpoint(tmp_path, "checkpoint_last.pt", 6).read_bytes()
+    checkpoint(tmp_path, "checkpoint_1_4.pt", 4)
+    (tmp_path / "checkpoint_1_6.pt").write_bytes(good[:100])
+    repair(tmp_path)
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == good
+    assert capsys.readouterr().err.endswith(
+        "checkpoint_1_6.pt is damaged: it is renamed to checkpoint_1_6.pt.damaged\n"
+    )
+    assert keep_last(tmp_path) == 6 and newest_updates(tmp_path) == 6
+
+
+def test_a_last_checkpoint_that_a_kill_kept_from_being_copied_is_copied(tmp_path, capsys):
+    newest = checkpoint(tmp_path, "checkpoint_1_6.pt", 6).read_bytes()
+    checkpoint(tmp_path, "checkpoint_last.pt", 4)
+    repair(tmp_path)
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == newest
+    assert "checkpoint_last.pt is older: training goes on from checkpoint_1_6.pt\n" in capsys.readouterr().err
 
 
 def test_a_last_checkpoint_that_loads_stays(tmp_path):

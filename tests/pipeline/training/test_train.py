@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.files import write_json
-from pipeline.settings import SETTINGS
+from pipeline.settings import SETTINGS, check_validation
 from pipeline.steps import fingerprint, stamp_path
 from pipeline.training import launch, train
 
@@ -124,6 +124,22 @@ def test_a_run_with_other_settings_is_moved_aside_and_begun_anew(data, trainings
     (old,) = data.parent.glob("run.old-*")
     assert (old / SETTINGS).read_text() == first.settings and (old / "checkpoints/checkpoint_1_8.pt").is_file()
     assert "--dropout 0.3" in (first.out / SETTINGS).read_text()
+
+
+def test_a_validation_set_smaller_than_a_batch_is_refused_with_the_remedy(data, trainings):
+    write_json(data / "raw/valid.json", {"pairs": 5})
+    with pytest.raises(Failure, match=r"the validation set has 5 pairs, and fairseq-train needs 8: .*-multiple 5`"):
+        training(data).run()
+    assert trainings == [] and not (data.parent / "run").exists()
+    for flags in (
+        ["--required-batch-size-multiple=5"],
+        ["--required-batch-size-multiple", "1"],
+        ["--disable-validation"],
+    ):
+        check_validation(data, flags)
+    write_json(data / "raw/valid.json", {"pairs": 8})
+    training(data).run()
+    assert trainings == [0]
 
 
 def test_a_run_of_more_updates_is_refused_and_stays(data, trainings):
