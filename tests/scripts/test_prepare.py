@@ -10,9 +10,11 @@ import time
 
 import pytest
 
+from pipeline.corpus.prepare import parse
 from pipeline.translation.translator import Translator
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, prepare, run
+from ..disks import read_only
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +30,28 @@ def test_preparation_keeps_its_numbers(corpus, data):
     assert info["bpe"]["words"]["train.de"]["tokens"] == words
     digest = hashlib.sha256((corpus / "train.en").read_bytes()).hexdigest()
     assert info["sha256"]["train.en"] == digest and "subword-nmt" in info["versions"]
+    assert {"bpecodes", "dict.en.txt", "dict.de.txt"} < set(info["sha256"])
+
+
+def test_what_is_prepared_may_be_read_only(corpus, data, tmp_path):
+    copy = shutil.copytree(data, tmp_path / "data")
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(corpus / name))]
+    prepare(corpus, copy)
+    with read_only(copy):
+        assert "done before" in prepare(corpus, copy).stderr
+        one_line(run("scripts/prepare.sh", *sets, "--out", copy, fails=True), ".json: Read-only file system")
+
+
+def test_one_language_is_refused_and_no_more_work_than_cores(corpus, tmp_path, capsys):
+    tools = ["--tokenize", "cat", "--apply-bpe", "cat", "--"]
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(corpus / name))]
+    with pytest.raises(SystemExit) as ended:
+        parse([*tools, *sets, "--out", str(tmp_path), "--target", "en"])
+    assert ended.value.code == 2 and "--source and --target are both 'en': name two" in capsys.readouterr().err
+    cores = os.cpu_count()
+    assert parse([*tools, *sets, "--out", str(tmp_path), "--workers", "9999"]).workers == cores
+    assert f"--workers 9999: this machine has {cores} cores, and as many work\n" in capsys.readouterr().err
+    assert parse([*tools, *sets, "--out", str(tmp_path), "--workers", "1"]).workers == 1
 
 
 @pytest.mark.parametrize(

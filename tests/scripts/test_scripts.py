@@ -110,6 +110,15 @@ def test_a_missing_tool_is_named_with_the_remedy(corpus, tmp_path):
     assert "not found: run scripts/install.sh" in done.stderr
 
 
+def test_translations_go_into_a_pipe_that_is_closed_and_to_a_full_disk(trained, tmp_path):
+    (tmp_path / "text").write_text("A man sees a dog .\n" * 600)
+    translate = f"set -o pipefail; scripts/translate.sh {trained} --beam 1"
+    piped = run("bash", "-c", f"{translate} <{tmp_path}/text | head -n 1", fails=True)
+    assert (piped.returncode, piped.stderr) == (128 + signal.SIGPIPE, "") and piped.stdout.count("\n") == 1
+    failed = run("bash", "-c", f"{translate} <{tmp_path}/text >/dev/full", fails=True)
+    assert failed.stderr == "translate.sh: error: the output: No space left on device: make room\n"
+
+
 class Malicious:
     def __reduce__(self):
         return os.system, ("touch harmed",)
@@ -156,15 +165,18 @@ def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):
     one_line(run("scripts/train.sh", *fewer, "--target-tokens", 0, fails=True), "must be a whole number, at least 1")
 
 
-def test_a_damaged_last_checkpoint_is_repaired(data, tmp_path):
+def test_where_the_newest_checkpoints_are_damaged_training_goes_on_from_the_one_before(data, tmp_path):
     out = tmp_path / "run"
     options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 2]
     extra = ["--", *SMALL, "--max-tokens", 600]
     run("scripts/train.sh", *options, "--max-update", 4, *extra)
-    last = out / "checkpoints/checkpoint_last.pt"
-    last.write_bytes(last.read_bytes()[:1000])
+    for name in ("checkpoint_last.pt", "checkpoint_1_4.pt"):
+        path = out / "checkpoints" / name
+        path.write_bytes(path.read_bytes()[:1000])
     said = run("scripts/train.sh", *options, "--max-update", 6, *extra).stderr
-    assert "damaged: going back to checkpoint_1_4.pt" in said
+    assert "checkpoint_1_4.pt is damaged: it is renamed to checkpoint_1_4.pt.damaged\n" in said
+    assert "checkpoint_last.pt is damaged: training goes on from checkpoint_1_2.pt\n" in said
+    assert "@ 2 updates)" in (out / "train.log").read_text()
     assert (out / "checkpoints/checkpoint_1_6.pt").exists()
 
 
@@ -202,7 +214,9 @@ def start_training(data, out):
 def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
     out = tmp_path / "run"
     process = start_training(data, out)
-    subprocess.run(["pkill", "-KILL", "-f", f" -u -m pipeline.training.worker .*{out}/checkpoints"], check=True)
+    subprocess.run(
+        ["pkill", "-KILL", "-f", f" -u [^ ]*run.py pipeline.training.worker .*{out}/checkpoints"], check=True
+    )
     error = process.communicate()[1]
     assert process.returncode == 0, error
     assert re.search(r"ended before its time: going on from update \d+$", error, re.MULTILINE)

@@ -78,7 +78,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             raise ValueError
     except ValueError:
         parser.error(f"--ratio must be a number, at least 1, not '{args.ratio}'")
-    args.workers = args.workers or os.cpu_count() or 1
+    if args.source == args.target:
+        parser.error(f"--source and --target are both '{args.source}': name two languages")
+    cores = os.cpu_count() or 1
+    if (args.workers or 0) > cores:
+        say(f"--workers {args.workers}: this machine has {cores} cores, and as many work")
+    args.workers = min(args.workers or cores, cores)
     args.command = shlex.join([f"scripts/{script_name()}", *argv])
     commands = argparse.ArgumentParser()
     commands.add_argument("--tokenize", type=shlex.split, required=True)
