@@ -123,11 +123,11 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
         sys.exit(f"{script_name()}: error: {error.object!a:.200} is not UTF-8: rename the file or folder")
     except OSError as error:
         _drop_output()
-        sys.exit(f"{script_name()}: error: {reason(error)}")
+        sys.exit(f"{script_name()}: error: {_reason(error)}")
     sys.exit(0)
 
 
-def reason(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     """What the file system refused, and where, in one line."""
     place = error.filename or ("the output" if error.errno in FULL else "")
     remedy = ": make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""

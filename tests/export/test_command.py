@@ -11,6 +11,7 @@ import torch
 
 from fairseq_rope.__main__ import main
 from fairseq_rope.export import QUANTIZATIONS, exported
+from pipeline.translation.engines import CTranslate2Engine
 
 from ..commands import ENVIRONMENT, ROOT, one_line, run
 from ..disks import full_disk, read_only
@@ -98,6 +99,13 @@ def test_where_the_model_folder_is_read_only_the_export_is_in_the_cache(untraine
     inside = exported(untrained)
     with read_only(untrained):
         assert exported(untrained) == inside == untrained / "ctranslate2" / out.name
+
+
+def test_a_damaged_export_is_named(untrained):
+    model = exported(untrained) / "model.bin"
+    model.write_bytes(model.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=rf"CTranslate2 cannot use {model.parent} \(.*\): remove it"):
+        CTranslate2Engine(untrained, 1, 1.0, 100)
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(untrained, tmp_path, capsys):

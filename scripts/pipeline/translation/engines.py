@@ -53,7 +53,7 @@ class CTranslate2Engine:
         quantization: number format of the export; None: ``float32``.
 
     Raises:
-        CheckpointError, ValueError: :func:`fairseq_rope.export.export` fails.
+        CheckpointError, ValueError: :func:`fairseq_rope.export.export` fails, or the export is damaged.
     """
 
     def __init__(
@@ -64,7 +64,10 @@ class CTranslate2Engine:
         model = exported(folder, quantization)
         config = read_json(model / "config.json")
         self.longest = int(config["max_source_positions"])
-        self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
+        try:
+            self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
+        except RuntimeError as error:
+            raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it") from None
         length = min(MAX_LENGTH, config["max_target_positions"] - 1)
         self.options = {**search_options(beam, lenpen, length), "max_batch_size": max_tokens, "batch_type": "tokens"}
 
