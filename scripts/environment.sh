@@ -5,12 +5,14 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename "$0")
 VENV=${VENV:-$ROOT/.venv}
 [[ $VENV == /* ]] || VENV=$PWD/$VENV
-export ROOT SCRIPT VENV
-export PYTHONPATH=$ROOT:$ROOT/scripts${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 PYTHONUTF8=1 PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
-# a module in the current folder is nobody's: run.py sees to it for what is started here, and for what that starts the
-# variable, which is of Python 3.11
 RUN=$ROOT/scripts/run.py
-export PYTHONSAFEPATH=1
+export ROOT RUN SCRIPT VENV
+export PYTHONUNBUFFERED=1 PYTHONUTF8=1 PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
+# a module in the current folder is nobody's: an empty entry would be that folder; run.py keeps it out of what is started
+# here, and the variable, which is of Python 3.11, out of what that starts
+entries=:${PYTHONPATH:-}:
+while [[ $entries == *::* ]]; do entries=${entries//::/:}; done
+export PYTHONPATH=$ROOT:$ROOT/scripts${entries%:} PYTHONSAFEPATH=1
 
 say() { printf '[%s] %s\n' "${SCRIPT%.sh}" "$*" >&2; }
 die() { printf '%s: error: %s\n' "$SCRIPT" "$*" >&2; exit 1; }

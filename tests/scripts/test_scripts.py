@@ -66,6 +66,15 @@ def test_help_and_unknown_options(script):
         one_line(failed, f"{script}: error: ", f"(see {script} --help)")
 
 
+@pytest.mark.parametrize("path", ["", ":", "::/nowhere:"])
+def test_modules_of_the_current_folder_are_not_imported_whatever_pythonpath_is(tmp_path, path):
+    for name in ("argparse", "json", "tqdm"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('harmed')")
+    environ = {**ENVIRONMENT, "PYTHONPATH": path}
+    done = subprocess.run([ROOT / "scripts/average.sh", "--help"], cwd=tmp_path, env=environ, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"") and b"usage: scripts/average.sh" in done.stdout
+
+
 def test_bash_stays_thin():
     """Reading a script is reading the recipe: what needs thought is Python."""
     lines = {path.name: len(path.read_text().splitlines()) for path in [*SCRIPTS, ROOT / "scripts/environment.sh"]}
