@@ -51,10 +51,13 @@ def repair(folder: Path) -> None:
 
     A kill while fairseq writes leaves a damaged file, or one of more updates than ``checkpoint_last.pt``, which fairseq
     copies from it. Checkpoints by updates that are newer than the first one that loads are renamed to ``*.damaged``.
+    What fairseq had only begun to write is removed: it may be what fills the disk.
 
     Raises:
         Failure: no checkpoint loads.
     """
+    for begun in folder.glob("*.pt.tmp"):
+        begun.unlink()
     for _, path in by_updates(folder):
         if _loaded_updates(path) is not None:
             break

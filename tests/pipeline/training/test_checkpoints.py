@@ -43,7 +43,7 @@ def test_a_training_without_a_checkpoint_is_refused(tmp_path):
 
 def test_training_goes_on_from_the_newest_checkpoint_that_loads(tmp_path, capsys):
     good = checkpoint(tmp_path, "checkpoint_1_4.pt", 4).read_bytes()
-    for name in ("checkpoint_1_6.pt", "checkpoint_last.pt"):
+    for name in ("checkpoint_1_6.pt", "checkpoint_last.pt", "checkpoint_1_8.pt.tmp"):
         (tmp_path / name).write_bytes(good[:100])
     repair(tmp_path)
     assert names(tmp_path) == ["checkpoint_1_4.pt", "checkpoint_1_6.pt.damaged", "checkpoint_last.pt"]
