@@ -256,7 +256,7 @@ def _failed(message: str) -> int:
 
 
 def _drop_output() -> None:
-    """What could not be written is not tried again when Python ends."""
+    """Discards pending output, which Python would try to write again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -8,8 +8,8 @@ VENV=${VENV:-$ROOT/.venv}
 RUN=$ROOT/scripts/run.py
 export ROOT RUN SCRIPT VENV
 export PYTHONUNBUFFERED=1 PYTHONUTF8=1 PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
-# a module in the current folder is nobody's: an empty entry would be that folder; run.py keeps it out of what is started
-# here, and the variable, which is of Python 3.11, out of what that starts
+# Python must not import modules from the current folder: run.py prevents it here, PYTHONSAFEPATH (Python 3.11 and later)
+# in other processes; an empty entry of PYTHONPATH would be that folder
 entries=:${PYTHONPATH:-}:
 while [[ $entries == *::* ]]; do entries=${entries//::/:}; done
 export PYTHONPATH=$ROOT:$ROOT/scripts${entries%:} PYTHONSAFEPATH=1

@@ -20,17 +20,17 @@ REMEDY = "scripts/average.sh makes a complete model folder"
 
 @dataclass(frozen=True)
 class Preparation:
-    """How the training text was prepared, by ``prepare.json``."""
+    """How the training text was prepared, as ``prepare.json`` says."""
 
     hyphens_kept: bool = False
     """Whether words were not split at hyphens."""
     vocabulary_threshold: int = 0
-    """Subwords that are rarer on their side of the training set were split; 0: none."""
+    """Subwords that are rarer than this on their side of the training set were split; 0: none."""
     sha256: Dict[str, str] = field(default_factory=dict)
-    """Names of files to the hashes that they had."""
+    """The hash of each file, by its name."""
 
     def check(self, files: Iterable[Path]) -> None:
-        """Raises CheckpointError if one of the files is not what it was; those without a hash pass."""
+        """Raises CheckpointError if a file does not have its hash; files without a hash pass."""
         for file in files:
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
             if self.sha256.get(file.name, digest) != digest:
@@ -67,7 +67,7 @@ def read_dictionary(path: Path, remedy: str) -> Dictionary:
     """
     try:
         return Dictionary.load(str(path))
-    except Exception as error:  # fairseq raises this very class for what is not UTF-8
+    except Exception as error:  # fairseq raises this class itself for text that is not UTF-8
         reason = " ".join(str(error).split(". ")[0].split())
         raise CheckpointError(f"{path} cannot be used ({reason}): {remedy}") from None
 

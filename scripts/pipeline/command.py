@@ -10,7 +10,7 @@ from typing import Any, Callable, List, NoReturn, Optional, Sequence, Tuple
 
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a file that cannot grow."""
+"""Error numbers of a file that cannot grow."""
 
 
 class Failure(RuntimeError):
@@ -62,7 +62,7 @@ def whole_number(least: int) -> Callable[[str], int]:
 
 
 def not_empty(text: str) -> str:
-    """For ``type=``: a text. An empty one is mostly a variable that the user forgot to set."""
+    """For ``type=``: a text that is not empty. An empty one is mostly a variable that is not set."""
     if not text:
         raise argparse.ArgumentTypeError("must not be empty")
     return text
@@ -128,14 +128,14 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
 
 
 def _reason(error: OSError) -> str:
-    """What the file system refused, and where, in one line."""
+    """The file and the reason of an error of the file system, in one line."""
     place = error.filename or ("the output" if error.errno in FULL else "")
     remedy = ": make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
     return f"{place}{': ' if place else ''}{error.strerror or error}{remedy}"
 
 
 def _drop_output() -> None:
-    """What could not be written is not tried again when the process ends."""
+    """Discards pending output, which Python would try to write again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

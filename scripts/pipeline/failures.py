@@ -9,7 +9,7 @@ LAST_LINES = 400
 LONGEST = 300
 NO_REASON = "no reason given"
 LITTLE = 1 << 16
-"""Bytes that are free on a full disk: what is left when a larger block did not fit."""
+"""A disk with fewer free bytes counts as full."""
 
 
 def last_error(text: str) -> str:

@@ -40,15 +40,15 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         os.replace(temporary, path)
     except OSError as error:
         if str(error.filename) == str(temporary) or (error.errno in FULL and error.filename is None):
-            error.filename = str(path)  # the name that the user knows; writing says none
+            error.filename = str(path)  # the name that the user knows; an error of writing has none
         raise
     finally:
-        with suppress(OSError):  # mostly that it is not there
+        with suppress(OSError):  # mostly: it was renamed
             temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replaces ``path`` by ``text`` in UTF-8; a file that holds it already is left alone."""
+    """Replaces ``path`` by ``text`` in UTF-8, unless it holds that text already."""
     content = text.encode("utf-8")
     if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content:
         return

@@ -12,7 +12,7 @@ from .command import Failure, Signalled
 
 SCRIPTS = Path(__file__).parents[1]
 RUN = SCRIPTS / "run.py"
-"""Runs a module, as ``python -m`` does."""
+"""Runs a module as ``python -m`` does, but imports nothing from the current folder."""
 
 
 def end_with_parent() -> None:

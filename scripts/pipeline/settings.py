@@ -29,7 +29,7 @@ BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences", "--
 
 
 MULTIPLE = 8
-"""Sentences of a batch: fairseq-train's default of ``--required-batch-size-multiple``."""
+"""The size of a batch is a multiple of this: fairseq-train's default of ``--required-batch-size-multiple``."""
 
 
 def data_line(data: Path) -> str:

@@ -1,4 +1,4 @@
-"""Text out of archives, which are not unpacked, and out of test sets in NIST's SGML. It needs no fairseq."""
+"""Reads text from archives without unpacking them, and from test sets in NIST's SGML. It needs no fairseq."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What ``scripts/score.sh`` keeps of a test set in ``scores/SUBSET.json``: all that is used later."""
+"""Reads ``scores/SUBSET.json``, where ``scripts/score.sh`` keeps the scores and statistics of a test set."""
 
 from pathlib import Path
 from typing import Any, Dict

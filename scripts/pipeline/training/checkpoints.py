@@ -51,7 +51,7 @@ def repair(folder: Path) -> None:
 
     A kill while fairseq writes leaves a damaged file, or one of more updates than ``checkpoint_last.pt``, which fairseq
     copies from it. Checkpoints by updates that are newer than the first one that loads are renamed to ``*.damaged``.
-    What fairseq had only begun to write is removed: it may be what fills the disk.
+    Files that fairseq did not write to the end are removed, because they may fill the disk.
 
     Raises:
         Failure: no checkpoint loads.

@@ -99,7 +99,7 @@ def _read_codes(path: Path) -> Any:
         CheckpointError: they are damaged.
     """
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # the library prints, and ends the process
+        with contextlib.redirect_stderr(io.StringIO()):  # the library prints the reason and ends the process
             return encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(path)))
     except (SystemExit, ValueError):
         raise CheckpointError(f"{path} is damaged: not two subwords a line, in UTF-8: {REMEDY}") from None
