@@ -6,13 +6,14 @@ same size: the reference for speed and quality.
 
 import fnmatch
 import importlib.util
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
-from . import translation as model  # noqa: F401  (registers the model that the names below belong to)
+from . import translation  # noqa: F401  (registers the model that the names below belong to)
+from .fields import fill
 from .positions import POSITIONS
 
 SIZES: Dict[str, Dict[str, Any]] = {
@@ -35,6 +36,9 @@ ARCHITECTURES: Dict[str, Tuple[str, str]] = {}
 """Architecture name to (position encoding, size)."""
 
 REFERENCE = "fairseq_transformer"
+
+UNSIZED = "roformer"
+"""``roformer_base`` under the model's own name, for configurations that choose encodings and sizes by fields."""
 
 
 def match_architectures(names: Sequence[str]) -> List[str]:
@@ -74,24 +78,21 @@ def _set_size(args: Any, size: str) -> None:
     base_architecture(args)
 
 
-def _register(family: str, position: str, size: str) -> None:
-    def architecture(args: Any) -> None:
-        for side in ("encoder", "decoder"):
-            setattr(args, f"{side}_position", getattr(args, f"{side}_position", None) or position)
-        # the encoding is the position term: fairseq's own is never added
-        args.no_token_positional_embeddings = True
-        _set_size(args, size)
-
-    name = f"{family}_{size}"
-    register_model_architecture("roformer", name)(architecture)
-    ARCHITECTURES[name] = (position, size)
+def _set_architecture(args: Any, position: str, size: str) -> None:
+    for side in ("encoder", "decoder"):
+        setattr(args, f"{side}_position", getattr(args, f"{side}_position", None) or position)
+    # the encoding is the position term: fairseq's own is never added
+    args.no_token_positional_embeddings = True
+    _set_size(args, size)
 
 
-def _register_reference(size: str) -> None:
-    register_model_architecture("transformer", f"{REFERENCE}_{size}")(lambda args: _set_size(args, size))
+def _register(model: str, name: str, architecture: Callable[..., None], *values: str) -> None:
+    register_model_architecture(model, name)(lambda args: fill(lambda given: architecture(given, *values), args))
 
 
 for _size in SIZES:
     for _family, _position in FAMILIES.items():
-        _register(_family, _position, _size)
-    _register_reference(_size)
+        _register("roformer", f"{_family}_{_size}", _set_architecture, _position, _size)
+        ARCHITECTURES[f"{_family}_{_size}"] = (_position, _size)
+    _register("transformer", f"{REFERENCE}_{_size}", _set_size, _size)
+_register("roformer", UNSIZED, _set_architecture, "rope", "base")

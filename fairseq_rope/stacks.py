@@ -11,6 +11,9 @@ from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .positions import PositionEncoding, Steps
 from .unregistered import Unregistered
 
+_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # older versions lack the first
+"""Whether ``torch.export`` traces a stack: the program serves other batches too, and takes any as padded."""
+
 
 class PositionalTransformerEncoder(TransformerEncoderBase):
     """fairseq's encoder whose layers share one position encoding, ``self.position``."""
@@ -52,7 +55,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     ) -> Dict[str, List[Tensor]]:
         """As in fairseq's encoder, with the positions computed once and handed to every layer."""
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, T)
-        has_pads = bool(padding_mask.any())
+        has_pads = _is_exporting() or bool(padding_mask.any())
         steps = self._steps(src_tokens)
         context = self.position.prepare(steps, steps)
 
@@ -170,7 +173,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         padding_mask = prev_output_tokens.eq(self.padding_idx)
         # under a causal mask, only padding sees padding on the right: the mask matters for the left
         if has_padding is None:
-            has_padding = bool((padding_mask[:, 0] if causal else padding_mask).any())
+            has_padding = _is_exporting() or bool((padding_mask[:, 0] if causal else padding_mask).any())
         attention: Optional[Tensor] = None
         inner_states: List[Optional[Tensor]] = [x]
         for i, layer in enumerate(self.layers):

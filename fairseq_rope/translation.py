@@ -1,12 +1,15 @@
 """The registered model: fairseq's transformer with position encodings by name."""
 
 from argparse import ArgumentParser
-from typing import Any, Dict
+from typing import Any, Dict, List, Optional, Tuple
 
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModel
-from torch import nn
+from omegaconf import OmegaConf
+from torch import Tensor, nn
 
+from .alignment import Alignment, add_alignment_args, requested_alignment
+from .fields import parse_fields
 from .options import add_position_args, build_position, reject_unsupported
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
 from .training.dropout import replace_dropout
@@ -20,20 +23,29 @@ class RoFormerModel(TransformerModel):
     ``RoFormerModel.from_pretrained(folder, "checkpoint.pt", data, tokenizer="moses", bpe="subword_nmt")`` loads any.
     """
 
+    alignment: Optional[Alignment] = None
+    """What a training with alignments supervises."""
+
     @classmethod
     def hub_models(cls) -> Dict[str, Any]:
         return {}
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Adds fairseq's transformer flags, ``--encoder-position``, ``--decoder-position`` and each encoding's own."""
+        """Adds the flags of fairseq's transformer, of alignments, ``--encoder-position``, ``--decoder-position`` and
+        each encoding's own."""
         super().add_args(parser)
+        add_alignment_args(parser)
         add_position_args(parser)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
+        """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
+        if OmegaConf.is_config(args):
+            args = parse_fields(args, cls.add_args)
         reject_unsupported(args)
         model: RoFormerModel = super().build_model(args, task)
+        model.alignment = requested_alignment(args, task)
         replace_dropout(model)
         return model
 
@@ -52,3 +64,25 @@ class RoFormerModel(TransformerModel):
             build_position(cfg, "decoder", embed_tokens),
             no_encoder_attn=cfg.no_cross_attention,
         )
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor],
+        prev_output_tokens: Tensor,
+        return_all_hiddens: bool = True,
+        features_only: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ) -> Tuple[Tensor, Dict[str, List[Optional[Tensor]]]]:
+        """As in fairseq's model; a training with alignments gets the weights that it supervises."""
+        asked = self.alignment if alignment_layer is None and alignment_heads is None else None
+        if asked is not None:
+            alignment_layer, alignment_heads = asked.layer, asked.heads
+        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, return_all_hiddens=return_all_hiddens)
+        options = dict(encoder_out=encoder_out, alignment_layer=alignment_layer, alignment_heads=alignment_heads)
+        x, extra = self.decoder(prev_output_tokens, features_only=features_only, **options)
+        if asked is not None and asked.full_context:
+            second = self.decoder(prev_output_tokens, features_only=True, full_context_alignment=True, **options)
+            extra["attn"] = second[1]["attn"]
+        return x, extra

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,22 @@ def test_every_flag_is_listed_with_its_default():
             assert f"--{encoding.prefix}-{field.name}".replace("_", "-") in listed
             assert field.metadata["help"] in words
             assert isinstance(field.default, bool) or f"{field.metadata['help']} (default: {field.default})" in words
+
+
+@pytest.mark.parametrize("part", ["", "encoder", "decoder.layers.0.self_attn"])
+def test_torchscript_is_refused_in_words(part):
+    with pytest.raises(ValueError, match=r"TorchScript cannot compile position encodings, .* use torch\.export"):
+        torch.jit.script(build("roformer_tiny").get_submodule(part))
+
+
+@pytest.mark.slow
+def test_the_manuals_export_of_encoder_and_decoder_serves_other_batches():
+    page = (Path(__file__).parent.parent / "docs/export.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import torch\n.*?)```", page, re.DOTALL)
+    model = build("roformer_tiny", encoder_layers=1, decoder_layers=1, decoder_position="tupe_r")
+    names = dict(model=model, source=pad(sentences(3, 8), left=2), prefix=decoder_input(sentences(3, 5, seed=2)))
+    with torch.no_grad():
+        exec(code, names)
+        source, prefix = pad(sentences(2, 11), left=3), decoder_input(sentences(2, 7, seed=2))
+        logits, _ = names["decoder"].module()(prefix, names["encoder"].module()(source))
+        torch.testing.assert_close(logits, model(source, None, prefix)[0], **FP32)

@@ -1,7 +1,7 @@
 """Multi-head self-attention with a position encoding: projection, cache, masks and the choice of the kernel."""
 
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, NoReturn, Optional, Tuple
 
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
@@ -39,6 +39,17 @@ class PositionalMultiheadAttention(MultiheadAttention):
         self._context: Optional[Dict[str, Tensor]] = None
         self._causal = False
         self.position = encoding.build_layer(self)
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        """Called by ``torch.jit.script`` before it compiles anything.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            "TorchScript cannot compile position encodings, whose hooks take keyword arguments of any name: use "
+            "torch.export, or fairseq-rope export for CTranslate2"
+        )
 
     @property
     def encoding(self) -> PositionEncoding:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..positions.rope import LAYOUTS
 from . import fairseq_transformer, rope_layout
+from .configuration import model_configuration
 from .files import load_checkpoint, save_checkpoint
 
 FORMS = {
@@ -32,7 +33,7 @@ def convert_file(path: Path, to: str, out: Path) -> str:
         became = f"in the layout {to}"
     else:
         converted = fairseq_transformer.convert_checkpoint(state, to)
-        became = f"as {fairseq_transformer.configuration(converted).arch}"
+        became = f"as {model_configuration(converted).arch}"
     save_checkpoint(converted, out)
     lost = "last_optimizer_state" in state and "last_optimizer_state" not in converted
     return f"{path} {became}" + (", without the optimizer's state" if lost else "")

@@ -8,7 +8,6 @@
 For each side, sinusoidal positions become ``sinusoidal``, learned ones ``learned``, and no positions ``none``.
 """
 
-import argparse
 import math
 from typing import Any, Dict, List
 
@@ -20,9 +19,11 @@ from fairseq.models.transformer.transformer_legacy import base_architecture
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor
 
-from ..architectures import ARCHITECTURES, FAMILIES, SIZES
+from ..architectures import FAMILIES, SIZES
 from ..layers import FAST_PATH_COPIES
 from ..options import SIDES, reject_unsupported
+from ..translation import RoFormerModel
+from .configuration import model_configuration, with_configuration
 from .files import CheckpointError
 
 MEMORY = "plain_transformer"
@@ -50,9 +51,9 @@ def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
 
 
 def _to_plugin(state: Dict[str, Any]) -> Dict[str, Any]:
-    cfg = configuration(state)
+    cfg = model_configuration(state)
     arch = cfg.arch
-    if arch in ARCHITECTURES:
+    if _is_ours(arch):
         raise CheckpointError(f"{arch} is an architecture of this plugin already: there is nothing to convert")
     if ARCH_MODEL_REGISTRY.get(arch) is not TransformerModel:
         raise CheckpointError(f"{arch} is not an architecture of fairseq's plain transformer: only those convert")
@@ -86,10 +87,10 @@ def _to_plugin(state: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
-    cfg = configuration(state)
+    cfg = model_configuration(state)
     if ARCH_MODEL_REGISTRY.get(cfg.arch) is TransformerModel:
         raise CheckpointError(f"{cfg.arch} is an architecture of fairseq's already: there is nothing to convert")
-    if cfg.arch not in ARCHITECTURES:
+    if not _is_ours(cfg.arch):
         raise CheckpointError(f"{cfg.arch} is not an architecture of this plugin: only those convert")
     positions = {side: getattr(cfg, f"{side}_position", "unknown") for side in SIDES}
     for side, position in positions.items():
@@ -116,12 +117,8 @@ def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
     return converted
 
 
-def configuration(state: Dict[str, Any]) -> Any:
-    """A copy of the model's configuration."""
-    cfg = state["args"] if state.get("args") is not None else state["cfg"].get("model")
-    if not isinstance(cfg, argparse.Namespace) or not hasattr(cfg, "arch"):
-        raise CheckpointError("the configuration names no --arch: only checkpoints of fairseq-train convert")
-    return argparse.Namespace(**vars(cfg))
+def _is_ours(arch: str) -> bool:
+    return ARCH_MODEL_REGISTRY.get(arch) is RoFormerModel
 
 
 def _converted(
@@ -129,13 +126,7 @@ def _converted(
 ) -> Dict[str, Any]:
     """``state`` with another configuration, architecture and tensors."""
     cfg.arch = arch
-    if hasattr(cfg, "_name"):
-        cfg._name = arch
-    converted = {**state, "model": model}
-    if state.get("args") is not None:
-        converted["args"] = cfg
-    else:
-        converted["cfg"] = {**state["cfg"], "model": cfg}
+    converted = {**with_configuration(state, cfg), "model": model}
     if _learned(positions) and "ema" in (state.get("extra_state") or {}):
         raise CheckpointError("the moving average of learned positions (--store-ema) does not convert: delete it first")
     other_layers = any(name.split(".")[-1] in FAST_PATH_COPIES for name in model)

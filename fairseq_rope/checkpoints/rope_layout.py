@@ -9,6 +9,7 @@ from typing import Any, Dict
 
 from ..options import SIDES, position_options
 from ..positions.rope import convert_layout
+from .configuration import model_configuration, with_configuration
 from .files import CheckpointError
 
 
@@ -18,7 +19,7 @@ def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
     Raises:
         CheckpointError: the model has no RoPE, or has this ``layout`` already.
     """
-    cfg: Any = (state.get("cfg") or {}).get("model")
+    cfg = model_configuration(state)
     sides = [side for side in SIDES if getattr(cfg, f"{side}_position", None) == "rope"]
     options = position_options(cfg, "rope")
     if not sides:
@@ -30,6 +31,6 @@ def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
         heads, width = getattr(cfg, f"{side}_attention_heads"), getattr(cfg, f"{side}_embed_dim")
         model = convert_layout(model, heads, options.dim or width // heads, layout, side)
     cfg.rope_layout = layout
-    converted = {**state, "model": model}
+    converted = {**with_configuration(state, cfg), "model": model}
     converted.pop("last_optimizer_state", None)
     return converted

@@ -2,6 +2,7 @@
 
 from typing import Any, Dict, List, Optional
 
+from fairseq.modules import FairseqDropout
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
@@ -20,7 +21,8 @@ class FastSequenceGenerator(SequenceGenerator):
     self-attention follows the beams.
 
     This serves one model of this plugin and plain beam search. For ensembles, other models, sampling and other
-    strategies, prefixes, constraints, n-gram blocking, language models and alignments, it calls fairseq's own search.
+    strategies, prefixes, constraints, n-gram blocking, language models, alignments and dropout (which has a mask for
+    each beam), it calls fairseq's own search.
     """
 
     def _generate(
@@ -41,6 +43,7 @@ class FastSequenceGenerator(SequenceGenerator):
             self.model.models_size == 1
             and isinstance(decoder, PositionalTransformerDecoder)
             and not decoder.need_attn
+            and not any(isinstance(module, FairseqDropout) and _is_active(module) for module in model.modules())
             and all(layer.encoder_attn is not None for layer in decoder.layers)
             and output_weight(model) is not None
             and type(self.search) is BeamSearch
@@ -48,3 +51,7 @@ class FastSequenceGenerator(SequenceGenerator):
             and self.repeat_ngram_blocker is None
             and not self.match_source_len
         )
+
+
+def _is_active(dropout: FairseqDropout) -> bool:
+    return dropout.p > 0 and (dropout.training or dropout.apply_during_inference)

@@ -39,11 +39,26 @@ class _Dropout(torch.autograd.Function):
         return torch.where(ctx.saved_tensors[0], grad, 0) * ctx.scale, None
 
 
+STACKS = {"TransformerEncoderBase": "TransformerEncoder", "TransformerDecoderBase": "TransformerDecoder"}
+"""Classes that fairseq gives another name here."""
+
+
 def replace_dropout(model: nn.Module) -> None:
-    """Replaces each of fairseq's dropout modules in ``model`` by :class:`CpuDropout`."""
+    """Replaces each of fairseq's dropout modules in ``model`` by :class:`CpuDropout`.
+
+    Their names, which ``--retain-dropout-modules`` asks for, become those that fairseq's transformer has.
+    """
     for parent in model.modules():
         for name, child in parent.named_children():
             if type(child) is FairseqDropout:
-                dropout = CpuDropout(child.p, module_name=child.module_name)
+                dropout = CpuDropout(child.p, module_name=_name_in_fairseq(parent, child.module_name))
                 dropout.train(child.training)
                 setattr(parent, name, dropout)
+
+
+def _name_in_fairseq(parent: nn.Module, name: Any) -> Any:
+    """The name of a dropout module of ``parent``: by default that of the class, here of fairseq's class behind it."""
+    if name != type(parent).__name__:
+        return name
+    stock = next(kind.__name__ for kind in type(parent).__mro__ if kind.__module__.split(".")[0] == "fairseq")
+    return STACKS.get(stock, stock)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
+from omegaconf import OmegaConf
 
 from fairseq_rope import RoFormerModel
 from fairseq_rope.__main__ import main
@@ -105,6 +106,19 @@ def test_there_and_back_gives_the_same_tensors_and_configuration(options):
     assert back.keys() | {"last_optimizer_state"} == state.keys()
     assert vars(back["cfg"]["model"]) == vars(state["cfg"]["model"])
     assert same(before["model"], state["model"]) and before["cfg"] == state["cfg"]  # its argument is left alone
+
+
+def test_a_checkpoint_of_hydra_converts_there_and_back():
+    """Its configuration is a dictionary, and stays one."""
+    state = checkpoint("transformer_tiny", **BOTH_LEARNED)
+    fields = {name: value for name, value in vars(state["cfg"]["model"]).items() if name != "arch"}
+    state = {**state, "cfg": {"model": fields}}
+    plugin = convert_checkpoint(state, "plugin")
+    back = convert_checkpoint(plugin, "fairseq")
+    assert same(back["model"], state["model"]) and back["cfg"] == state["cfg"]
+    model = build_model(OmegaConf.create(plugin["cfg"]["model"]), task())
+    model.load_state_dict(plugin["model"], strict=True)
+    assert isinstance(model, RoFormerModel)
 
 
 @pytest.mark.parametrize("options", STOCK.values(), ids=STOCK)
@@ -236,8 +250,9 @@ def test_learned_tables_that_do_not_fit_and_their_moving_average_are_refused():
 
 
 def test_a_configuration_without_an_architecture_is_refused():
-    with pytest.raises(CheckpointError, match="names no --arch"):
-        convert_checkpoint({"cfg": {"model": {"_name": "transformer"}}, "model": {}}, "plugin")
+    for cfg in ({}, argparse.Namespace(_name="transformer")):
+        with pytest.raises(CheckpointError, match="names no architecture"):
+            convert_checkpoint({"cfg": {"model": cfg}, "model": {}}, "plugin")
 
 
 @pytest.fixture(scope="module")

@@ -320,6 +320,17 @@ def test_other_searches_are_fairseqs_own(name, fast_searches):
     assert not fast_searches
 
 
+def test_retained_dropout_is_fairseqs_own(fast_searches):
+    """fairseq drops other numbers in each beam; where nothing is dropped, the search is the fast one."""
+    model = lively(dropout=0.3)
+    plain, _ = both(model, batch(), beam_size=4, max_len_b=10)
+    assert fast_searches.pop()
+    model.make_generation_fast_(retain_dropout=True)
+    actual, expected = both(model, batch(), beam_size=4, max_len_b=10)
+    assert_same(actual, expected, dict(rtol=0, atol=0))
+    assert [h[0]["score"] for h in actual] != [h[0]["score"] for h in plain] and not fast_searches
+
+
 def test_prefixes_are_fairseqs_own(fast_searches):
     prefix = torch.tensor([[5, 6], [7, 8], [9, 10], [11, 12], [13, 14]])
     actual, expected = both(lively(), batch(), beam_size=4, max_len_b=10, generate={"prefix_tokens": prefix})

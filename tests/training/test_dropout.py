@@ -6,7 +6,7 @@ from fairseq.modules.fairseq_dropout import FairseqDropout
 
 from fairseq_rope.training.dropout import CpuDropout
 
-from ..helpers import build_with
+from ..helpers import ENCODINGS, build, build_with
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -58,6 +58,24 @@ def test_nothing_is_dropped_in_evaluation_unless_it_is_retained():
     assert dropout(x) is x
     dropout.make_generation_fast_("x", retain_dropout=True)
     assert (dropout(x) == 0).any()
+
+
+def dropout_names(model):
+    return {name: m.module_name for name, m in model.named_modules() if isinstance(m, FairseqDropout)}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_names_for_retain_dropout_modules_are_fairseqs(encoding):
+    adaptive = dict(adaptive_softmax_cutoff="10,20", share_all_embeddings=False)
+    stock = build("fairseq_transformer_tiny", **adaptive)
+    assert dropout_names(build_with(encoding, **adaptive)) == dropout_names(stock)
+
+
+def test_dropout_is_retained_in_the_modules_that_are_named():
+    model = build_with("rope")
+    model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=["TransformerEncoder"])
+    retained = [name for name, m in model.named_modules() if getattr(m, "apply_during_inference", False)]
+    assert retained == ["encoder.dropout_module"]
 
 
 def test_a_model_has_no_other_dropout():

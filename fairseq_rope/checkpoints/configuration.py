@@ -1,0 +1,32 @@
+"""The model's configuration in a checkpoint: a namespace of ``fairseq-train``, or a dictionary of Hydra."""
+
+import argparse
+from typing import Any, Dict
+
+from .files import CheckpointError
+
+
+def model_configuration(state: Dict[str, Any]) -> argparse.Namespace:
+    """A copy of it, in which ``arch`` is the architecture.
+
+    Raises:
+        CheckpointError: it names no architecture.
+    """
+    cfg = state["args"] if state.get("args") is not None else (state.get("cfg") or {}).get("model")
+    if isinstance(cfg, dict) and "_name" in cfg:
+        return argparse.Namespace(**{"arch": cfg["_name"], **cfg})
+    if not isinstance(cfg, argparse.Namespace) or not hasattr(cfg, "arch"):
+        raise CheckpointError("the configuration names no architecture: only checkpoints of fairseq-train convert")
+    return argparse.Namespace(**vars(cfg))
+
+
+def with_configuration(state: Dict[str, Any], cfg: argparse.Namespace) -> Dict[str, Any]:
+    """A copy of ``state`` with another configuration of the model, stored as the one before was."""
+    if hasattr(cfg, "_name"):
+        cfg._name = cfg.arch
+    if state.get("args") is not None:
+        return {**state, "args": cfg}
+    fields: Any = cfg
+    if isinstance(state["cfg"]["model"], dict):
+        fields = {name: value for name, value in vars(cfg).items() if name != "arch"}
+    return {**state, "cfg": {**state["cfg"], "model": fields}}

@@ -1,0 +1,67 @@
+"""A model's fields in a configuration of Hydra (YAML), read as the flags of the same names.
+
+Whatever the command line refuses is refused here as well: unknown names, values of another type, other choices.
+
+The model registers no dataclass with fairseq. With one, fairseq would fill in every field before an architecture sets
+its sizes, and checkpoints of the command line would hold a dictionary in place of the parsed arguments.
+"""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any, Callable, Dict, List, NoReturn, cast
+
+from omegaconf import OmegaConf
+
+NO_FLAGS = ("_name", "arch", "decoder_input_dim", "encoder_layers_to_keep", "decoder_layers_to_keep")
+"""Fields that are handed on as they are: the architecture, what fairseq derives from another field, and two whose flags
+fairseq parses into what its model cannot read."""
+
+
+def fill(architecture: Callable[[Any], None], args: Any) -> None:
+    """Applies an architecture's defaults to parsed arguments, or to a configuration, in place.
+
+    A field that is null counts as not given.
+    """
+    if not OmegaConf.is_config(args):
+        architecture(args)
+        return
+    given = Namespace(**{name: value for name, value in args.items() if value is not None})
+    architecture(given)
+    for name, value in vars(given).items():
+        args[name] = value
+
+
+def parse_fields(cfg: Any, add_args: Callable[[ArgumentParser], None]) -> Namespace:
+    """A configuration as ``fairseq-train`` would have parsed it from flags.
+
+    Args:
+        cfg: the section ``model``: ``_name``, and flags without their dashes (``rope_base``, ``encoder_layers``).
+        add_args: adds the model's flags to a parser.
+
+    Returns:
+        What the configuration gives, and nothing else.
+
+    Raises:
+        ValueError: a field that is no flag, or a value that the flag refuses.
+    """
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    add_args(parser)
+    flags = vars(parser.parse_args([]))
+    given = cast(Dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
+    fields = {name: value for name, value in given.items() if value is not None}
+    others = {name: fields.pop(name) for name in NO_FLAGS if name in fields}
+    words: List[str] = []
+    for name, value in fields.items():
+        if name not in flags:
+            raise ValueError(f"model.{name}: no such option; they are those of `fairseq-train --arch`, with _ for -")
+        is_switch = isinstance(flags[name], bool)
+        if is_switch and not isinstance(value, bool):
+            raise ValueError(f"model.{name} must be true or false, not {value!r}")
+        if not is_switch or value:
+            words.append(f"--{name.replace('_', '-')}" + ("" if is_switch else f"={value}"))
+    parsed = vars(parser.parse_args(words))
+    return Namespace(**others, **{name: parsed[name] for name in fields})
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"model: {message}")

@@ -1,0 +1,120 @@
+"""Configurations in YAML: models of them, every option, what is refused, and the page of the manual as it stands."""
+
+import dataclasses
+import re
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
+from omegaconf import OmegaConf
+
+from fairseq_rope.architectures import ARCHITECTURES
+from fairseq_rope.checkpoints.convert import convert_file
+from fairseq_rope.positions import POSITIONS
+
+from .commands import ROOT, USER_DIR, fairseq, hypotheses, parameters, run
+from .helpers import build, task
+
+SMALL = dict(encoder_layers=1, decoder_layers=1, encoder_embed_dim=32, decoder_embed_dim=32)
+OPTIONS = {
+    f"{encoding.prefix}_{field.name}": (name, field)
+    for name, encoding in POSITIONS.items()
+    for field in dataclasses.fields(encoding.Options)
+}
+NEEDED = {
+    "scaling": {"scaling_factor": 2.0},
+    "scaling_factor": {"scaling": "linear"},
+    "features": {"feature_map": "favor"},
+}
+"""Options that are refused alone."""
+
+
+def configured(name, **fields):
+    torch.manual_seed(0)
+    return build_model(OmegaConf.create({"_name": name, **fields}), task())
+
+
+@pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch.endswith("_tiny")])
+def test_a_configuration_builds_what_parsed_arguments_build(arch):
+    parsed = build(arch, share_all_embeddings=False, max_source_positions=64).state_dict()
+    model = configured(
+        arch, encoder_embed_dim=32, decoder_embed_dim=32, encoder_ffn_embed_dim=48, decoder_ffn_embed_dim=48,
+        max_source_positions=64, max_target_positions=64,
+    )  # fmt: skip
+    assert parsed.keys() == model.state_dict().keys()
+    assert all(torch.equal(value, parsed[name]) for name, value in model.state_dict().items())
+
+
+def test_the_architecture_fills_the_configuration_and_null_is_not_given():
+    cfg = OmegaConf.create({"_name": "roformer_tiny", "encoder_layers": None, "rope_base": None})
+    model = build_model(cfg, task())
+    assert cfg.encoder_layers == 2 and cfg.encoder_position == "rope"
+    assert model.encoder.position.options.base == 10000
+
+
+def test_the_name_of_the_model_is_its_base_size():
+    filled = []
+    for name in ("roformer", "roformer_base"):
+        cfg = OmegaConf.create({"encoder_position": "t5"})
+        ARCH_CONFIG_REGISTRY[name](cfg)
+        filled.append(cfg)
+    assert filled[0] == filled[1] and filled[0].encoder_layers == 6
+
+
+def another_value(field):
+    if isinstance(field.default, bool):
+        return True
+    choices = field.metadata.get("choices")
+    return next(choice for choice in choices if choice != field.default) if choices else 2 * field.default or 4
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_of_an_encoding_arrives(option):
+    name, field = OPTIONS[option]
+    value = another_value(field)
+    side = field.metadata.get("side", "encoder")
+    prefix = POSITIONS[name].prefix
+    others = {f"{prefix}_{other}": value for other, value in NEEDED.get(field.name, {}).items()}
+    model = configured("roformer_tiny", encoder_position=name, decoder_position=name, **{option: value}, **others)
+    assert getattr(getattr(model, side).position.options, field.name) == value != field.default
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        (dict(rope_bse=1), "model.rope_bse: no such option"),
+        (dict(encoder=dict(layers=1)), "model.encoder: no such option"),
+        (dict(rope_base="abc"), "model: argument --rope-base: invalid float value: 'abc'"),
+        (dict(encoder_layers=1.5), "model: argument --encoder-layers: invalid int value: '1.5'"),
+        (dict(rope_layout="third"), "model: argument --rope-layout: invalid choice: 'third'"),
+        (dict(share_all_embeddings="yes"), "model.share_all_embeddings must be true or false, not 'yes'"),
+        (dict(alibi_split_directions=True), "--alibi-split-directions belongs to the encoding alibi"),
+    ],
+)
+def test_a_wrong_field_is_refused_by_name(fields, message):
+    with pytest.raises(ValueError, match=message):
+        configured("roformer_tiny", **fields)
+
+
+@pytest.mark.slow
+def test_the_manuals_configuration_trains_resumes_and_translates(data, tmp_path):
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/hydra.md").read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "roformer.yaml").write_text(text, encoding="utf-8")
+    train = ["fairseq-hydra-train", "--config-dir", tmp_path, "--config-name", "roformer"]
+    train += [f"common.user_dir={USER_DIR}", f"task.data={data / 'bin'}", "dataset.max_tokens=600"]
+    train += [f"model.{name}={value}" for name, value in SMALL.items()]
+    checkpoint = tmp_path / "checkpoints/checkpoint_last.pt"
+    run(*train, "optimization.max_update=2", cwd=tmp_path)
+    first = parameters(checkpoint)
+    log = run(*train, "optimization.max_update=4", cwd=tmp_path)
+    assert "Loaded checkpoint checkpoints/checkpoint_last.pt (epoch 1 @ 2 updates)" in log.stdout
+    assert any(not torch.equal(value, first[name]) for name, value in parameters(checkpoint).items())
+    saved = torch.load(checkpoint, weights_only=True)["cfg"]["model"]
+    assert (saved["rope_base"], saved["decoder_position"], saved["tupe_no_reset"]) == (500, "tupe_a", True)
+
+    convert_file(checkpoint, "half", tmp_path / "half.pt")
+    generate = ["--task", "fast_translation", "--batch-size", 9, "--max-len-b", 10, "--path"]
+    outputs = [
+        hypotheses(fairseq("generate", data, *generate, path).stdout) for path in (checkpoint, tmp_path / "half.pt")
+    ]
+    assert len(outputs[0]) > 9 and outputs[0] == outputs[1]
