@@ -44,12 +44,15 @@ UNSIZED = "roformer"
 def match_architectures(names: Sequence[str]) -> List[str]:
     """The architectures with these names, each once; a pattern such as ``*_base`` stands for those of this package.
 
+    Experiments name a size: :data:`UNSIZED` is for configurations alone.
+
     Raises:
         ValueError: a name or a pattern that matches no architecture.
     """
     chosen: List[str] = []
     for name in names:
-        matches = [name] if name in ARCH_MODEL_REGISTRY else fnmatch.filter(ARCHITECTURES, name)
+        is_known = name in ARCH_MODEL_REGISTRY and name != UNSIZED
+        matches = [name] if is_known else fnmatch.filter(ARCHITECTURES, name)
         if not matches:
             raise ValueError(f"unknown architecture '{name}': `fairseq-rope info` lists them")
         chosen += [arch for arch in matches if arch not in chosen]
