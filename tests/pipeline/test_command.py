@@ -21,9 +21,11 @@ if __name__ == "__main__":
     run(main)
 """
 POOL = """
-    import multiprocessing, time
-    with multiprocessing.Pool(2) as pool:
-        pool.map_async(time.sleep, [60, 60])
+    import time
+    from concurrent.futures import ProcessPoolExecutor
+    with ProcessPoolExecutor(2) as pool:
+        for _ in range(2):
+            pool.submit(time.sleep, 60)
         time.sleep(0.1)
         open("begun", "w").close()
         time.sleep(60)
