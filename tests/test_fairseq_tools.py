@@ -88,6 +88,7 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
     """Flags, architectures of every size and the contract tests follow; it trains through fairseq-train."""
     for name in ("fairseq_rope", "tests"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # how pytest finds modules
     (tmp_path / "fairseq_rope/positions/toy.py").write_text(TOY)
     for file, before, line in (
         ("fairseq_rope/positions/__init__.py", "from .tupe", "from .toy import ToyEncoding\n"),
@@ -109,7 +110,7 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
-    tests = run_there(sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/positions", "-k", "toy")
+    tests = run_there(sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "tests/positions", "-k", "toy")
     for name in ("full_pass_equals_step_by_step", "every_parameter_gets_a_gradient", "equals_the_papers_equation"):
         assert any(name in line and "PASSED" in line for line in tests.splitlines()), name
     listed = run_there(sys.executable, "-m", "fairseq_rope")
