@@ -75,9 +75,7 @@ def png_file(text: str) -> Path:
 
 
 def _add_info(commands: Any) -> None:
-    parser = commands.add_parser(
-        "info", help="print the folder for --user-dir, the encodings and the architectures (the default)"
-    )
+    parser = commands.add_parser("info", help="print the --user-dir folder, encodings, architectures (the default)")
     parser.add_argument(
         "--vocabulary",
         type=whole_number(info.SMALLEST_VOCABULARY),
@@ -94,13 +92,11 @@ def _add_average(commands: Any) -> None:
     parser = commands.add_parser("average", help="average several checkpoints of one run")
     inputs = parser.add_mutually_exclusive_group(required=True)
     inputs.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder with the checkpoints of a run")
-    inputs.add_argument(
-        "--inputs", nargs="+", type=Path, metavar="FILE", help="average these files instead of a folder's last ones"
-    )
+    inputs.add_argument("--inputs", nargs="+", type=Path, metavar="FILE", help="average these files instead")
     parser.add_argument("--last", type=whole_number(1), metavar="N", help=f"average the last N (default: {LAST})")
     parser.add_argument("--by", choices=sorted(KINDS), help="kind of checkpoint (default: updates)")
     parser.add_argument(
-        "--upper", type=whole_number(0), metavar="N", help="ignore checkpoints of more than N updates or epochs"
+        "--upper", type=whole_number(0), metavar="N", help="ignore those of more updates or epochs than N"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
     parser.set_defaults(run=_average, usage_error=parser.error)
@@ -158,26 +154,16 @@ def _add_plot(commands: Any) -> None:
         metavar="X",
         help="bases of the frequencies, one line each (default: 10000)",
     )
-    decay.add_argument(
-        "--max-distance", type=count, default=250, metavar="N", help="largest distance in tokens (default: 250)"
-    )
+    decay.add_argument("--max-distance", type=count, default=250, metavar="N", help="largest distance (default: 250)")
     tupe = kinds.add_parser("tupe", help="correlations of positions that TUPE learned (TUPE, Fig. 5)")
     bias = kinds.add_parser("bias", help="any encoding's effective position bias, measured on random words")
     for kind, length in ((tupe, 64), (bias, 32)):
         kind.add_argument("folder", type=Path, metavar="RUN", help="model folder of a run")
         kind.add_argument("--side", choices=SIDES, default="encoder", help="side of the model (default: encoder)")
-        kind.add_argument(
-            "--length", type=count, default=length, metavar="N", help=f"number of positions (default: {length})"
-        )
-    bias.add_argument(
-        "--sentences", type=count, default=256, metavar="N", help="average over N sentences (default: 256)"
-    )
-    bias.add_argument(
-        "--seed", type=whole_number(0), default=1, metavar="N", help="seed of the random sentences (default: 1)"
-    )
-    bias.add_argument(
-        "--by-distance", action="store_true", help="draw the mean over each distance j - i instead of heat maps"
-    )
+        kind.add_argument("--length", type=count, default=length, metavar="N", help=f"positions (default: {length})")
+    bias.add_argument("--sentences", type=count, default=256, metavar="N", help="how many to average (default: 256)")
+    bias.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="random seed (default: 1)")
+    bias.add_argument("--by-distance", action="store_true", help="draw means by distance j - i instead of heat maps")
     for kind in (decay, tupe, bias):
         kind.add_argument("--out", type=png_file, required=True, metavar="FILE.png", help="the picture to write")
         kind.set_defaults(run=_plot)
