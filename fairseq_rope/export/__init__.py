@@ -74,7 +74,8 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None) -> N
             spec.save(str(written))
             os.rename(written, out)
         except OSError as error:
-            error.filename = str(out)  # the name that the user knows
+            if error.filename is not None:
+                error.filename = str(out)  # the name that the user knows
             raise
 
 
