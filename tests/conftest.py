@@ -16,6 +16,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the commands that tests sta
 os.environ["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One more than there are cores, because tests wait now and then; for ``-n auto``."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items):
     """Slow tests come first, and of these the scripts', so that no process is left with them at the end."""
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, item.path.parent.name != "scripts"))

@@ -74,7 +74,7 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None) -> N
             spec.save(str(written))
             os.rename(written, out)
         except OSError as error:
-            if error.filename is not None:
+            if error.errno is not None:
                 error.filename = str(out)  # the name that the user knows
             raise
 
