@@ -8,12 +8,16 @@ import argparse
 import ast
 import functools
 import re
-from typing import Any, Iterator, Tuple
+from typing import Any, Dict, Iterator, Tuple
 
 from fairseq import checkpoint_utils
 from omegaconf import Container, OmegaConf
 
 NUMBERS, LISTS, MAPPING, SWITCH = "numbers", "lists of numbers", "a dictionary", "True or False"
+TEXTS = "a tuple of strings"
+
+TYPES: Dict[str, Tuple[type, ...]] = {NUMBERS: (int, float, list, tuple), MAPPING: (dict,), TEXTS: (list, tuple)}
+"""What a literal must be; lists and switches (one for each layer) may be sums and multiples of literals."""
 
 EVALUATED = {
     **dict.fromkeys(["adaptive_input_cutoff", "adaptive_softmax_cutoff"], NUMBERS),
@@ -24,16 +28,17 @@ EVALUATED = {
     **dict.fromkeys(["conv_feature_layers", "conv_aggregator_layers"], LISTS),
     **dict.fromkeys(["encoder_attention", "decoder_attention", "self_attention", "project_input"], SWITCH),
     **dict.fromkeys(["gated_attention", "downsample", "pretrained", "left_pad_source", "left_pad_target"], SWITCH),
-    **dict.fromkeys(["encoder_xformers_att_config", "decoder_xformers_att_config"], MAPPING),
-    "wer_args": "a tuple of strings",
+    # the first is that of one side, inside ``encoder`` or ``decoder``
+    **dict.fromkeys(["xformers_att_config", "encoder_xformers_att_config", "decoder_xformers_att_config"], MAPPING),
+    "wer_args": TEXTS,
 }
 """Every option that fairseq 0.12 evaluates, to a description of its proper value."""
 
 RESOLVER = re.compile(r"\$\{[^{}]*:")
 """A string that OmegaConf would evaluate, such as ``${oc.env:HOME}``; fairseq saves resolved configurations."""
 
-_LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd, ast.Load)
-_REPEATED = (ast.BinOp, ast.Add, ast.Mult)  # as in "[(512, 3)] * 20"
+_LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
+_REPEATED = (ast.BinOp, ast.Add, ast.Mult)  # convolutional models have "[(512, 3)] * 20"
 
 
 def check_evaluated(*configurations: Any) -> None:
@@ -43,10 +48,10 @@ def check_evaluated(*configurations: Any) -> None:
         configurations: dictionaries, namespaces or OmegaConf's containers, nested in any way, or None.
 
     Raises:
-        ValueError: such an option is a string but not a literal, or OmegaConf would evaluate a string anywhere.
+        ValueError: such an option is a string but not a literal of its type, or OmegaConf would evaluate a string.
     """
     for name, value in _options(configurations):
-        if isinstance(value, (str, bytes)) and name in EVALUATED and not _is_harmless(value):
+        if isinstance(value, (str, bytes)) and name in EVALUATED and not _is_proper(value, EVALUATED[name]):
             raise ValueError(
                 f"refused: its option {name} is not {EVALUATED[name]} but {_shortened(value)}, which fairseq would run "
                 "as Python; use a checkpoint from a source that you trust"
@@ -70,16 +75,17 @@ def _options(value: Any) -> Iterator[Tuple[str, Any]]:
         if isinstance(value, (dict, list, tuple)):
             if id(value) not in visited:
                 visited.add(id(value))
-                left += value.items() if isinstance(value, dict) else [(name, element) for element in value]
+                left += value.items() if isinstance(value, dict) else [(f"{name}[]", element) for element in value]
         else:
             yield str(name), value
 
 
-def _is_harmless(value: Any) -> bool:
-    """Whether ``eval`` would only read ``value``: a literal, or sums and multiples of literals."""
+def _is_proper(value: Any, kind: str) -> bool:
+    """Whether ``eval`` would only read ``value``, and find what the option should be."""
     try:
-        nodes = ast.walk(ast.parse(value, mode="eval"))
-        return all(isinstance(node, _LITERAL + _REPEATED) for node in nodes)
+        if kind in TYPES:
+            return isinstance(ast.literal_eval(value), TYPES[kind])
+        return all(isinstance(node, _LITERAL + _REPEATED) for node in ast.walk(ast.parse(value, mode="eval")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # Python cannot read the text
         return False
 

@@ -9,6 +9,7 @@ import fairseq
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.models.transformer import TransformerConfig
 from omegaconf import OmegaConf
 
 from fairseq_rope.checkpoints.evaluated import EVALUATED, check_evaluated
@@ -39,7 +40,7 @@ def test_the_list_has_every_option_that_the_installed_fairseq_evaluates():
     files = [path for path in root.rglob("*.py") if "examples" not in path.relative_to(root).parts]
     found = {name for path in files for name in evaluated_names(path)}
     own = {"x"}  # of the functions that evaluate, in fairseq/utils.py
-    renamed = {"xformers_att_config": "encoder_xformers_att_config", "line.strip()": "line"}
+    renamed = {"line.strip()": "line"}
     unknown = {renamed.get(name, name) for name in found - own} - set(EVALUATED) - set(UNREACHABLE)
     assert not unknown and "adaptive_softmax_cutoff" in found
 
@@ -54,6 +55,8 @@ def test_the_list_has_every_option_that_the_installed_fairseq_evaluates():
         ("encoder_layers", 6),
         ("encoder_layers", "[(512, 3)] * 4 + [(1024, 3)]"),
         ("encoder_xformers_att_config", "{'name': 'linear'}"),
+        ("encoder_attention", "[True] * 3 + [False]"),
+        ("wer_args", ("lexicon.txt", "a(b)")),
         ("save_dir", "print(1)"),  # is not evaluated
         ("save_dir", "${common.tensorboard_logdir}"),
     ],
@@ -77,8 +80,26 @@ PROGRAM = "(open('marker', 'w').close(), [100, 200])[1]"
     ],
 )
 def test_a_program_is_refused_wherever_it_is(value, nested):
-    with pytest.raises(ValueError, match=r"refused: its option adam_betas is not numbers but .*, which fairseq would"):
-        check_evaluated(nested(adam_betas=value))
+    for name in ("adam_betas", "encoder_layers"):
+        with pytest.raises(ValueError, match=rf"refused: its option {name} is not .* but .*, which fairseq would"):
+            check_evaluated(nested(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    "name,value", [("adam_betas", "{}"), ("adaptive_softmax_cutoff", "'x'"), ("wer_args", "3"), ("downsample", "{}")]
+)
+def test_a_literal_of_another_type_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"its option {name} is not"):
+        check_evaluated({name: value})
+
+
+def test_the_options_of_one_side_are_found_where_fairseq_finds_them():
+    """fairseq reads ``encoder`` and ``decoder`` of a configuration as dictionaries, without the prefix."""
+    program = "open('marker', 'w')"
+    side = TransformerConfig.from_namespace(argparse.Namespace(decoder={"xformers_att_config": program})).decoder
+    assert side.xformers_att_config == program
+    with pytest.raises(ValueError, match="its option xformers_att_config is not a dictionary"):
+        check_evaluated(argparse.Namespace(decoder={"xformers_att_config": program}))
 
 
 def test_what_omegaconf_would_compute_is_refused_and_a_circle_ends():
