@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from .command import Failure
-from .files import read_json
+from .files import read_shaped
+from .shape import WHOLE
 from .steps import fingerprint
 
 SETTINGS = "settings"
@@ -71,8 +72,9 @@ def check_validation(data: Path, flags: Sequence[str]) -> None:
     words = [word for flag in flags for word in flag.split("=", 1)]
     given = [value for flag, value in zip(words, words[1:]) if flag == "--required-batch-size-multiple"]
     least = int(given[-1]) if given and given[-1].isdecimal() else MULTIPLE
-    path = data / "raw/valid.json"
-    pairs = read_json(path)["pairs"] if path.is_file() else least
+    path, pairs = data / "raw/valid.json", least
+    if path.is_file():
+        pairs = read_shaped(path, {"pairs": WHOLE}, f"run scripts/prepare.sh --out {data} again")["pairs"]
     if pairs < least and "--disable-validation" not in words:
         raise Failure(
             f"the validation set has {pairs} pairs, and fairseq-train needs {least}: prepare a larger one, or give "

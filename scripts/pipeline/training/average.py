@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ..command import Failure, Parser, run, say, whole_number
-from ..files import copy, read_json, sha256
+from ..files import copy, read_shaped, sha256
 from ..lock import locked
 from ..settings import check_data
+from ..shape import TEXT
 from ..steps import Steps, read_stamp
 
 
@@ -93,10 +94,7 @@ def _copy_text_processing(run: Path, data: Path) -> None:
         Failure: a file is not as prepare.sh made it.
     """
     remedy = f"run scripts/prepare.sh --out {data} again"
-    prepared = read_json(data / "prepare.json", remedy)
-    hashes = prepared.get("sha256") if isinstance(prepared, dict) else None
-    if not isinstance(hashes, dict):
-        raise Failure(f"{data / 'prepare.json'} has no 'sha256': {remedy}")
+    hashes = read_shaped(data / "prepare.json", {"sha256": {"*": TEXT}}, remedy)["sha256"]
     # the vocabularies exist if there is a threshold
     for file in (data / "bpecodes", data / "prepare.json", *data.glob("bin/dict.*.txt"), *data.glob("vocabulary.*")):
         copied, digest = run / file.name, sha256(file)

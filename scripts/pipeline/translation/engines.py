@@ -13,7 +13,8 @@ from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
 
-from ..files import read_json
+from ..files import read_shaped
+from ..shape import WHOLE
 
 MAX_LENGTH = 200  # tokens of a translation before </s>: fairseq's default
 
@@ -62,8 +63,8 @@ class CTranslate2Engine:
         package = engine()
         threads = torch.get_num_threads()
         model = exported(folder, quantization)
-        config = read_json(model / "config.json")
-        self.longest = int(config["max_source_positions"])
+        config = read_shaped(model / "config.json", {"max_source_positions": WHOLE}, f"remove {model}")
+        self.longest = config["max_source_positions"]
         try:
             self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
         except RuntimeError as error:

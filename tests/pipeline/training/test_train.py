@@ -137,6 +137,10 @@ def test_a_validation_set_smaller_than_a_batch_is_refused_with_the_remedy(data, 
         ["--disable-validation"],
     ):
         check_validation(data, flags)
+    for wrong in ([], {}, {"pairs": "many"}):
+        write_json(data / "raw/valid.json", wrong)
+        with pytest.raises(Failure, match=r"valid\.json .*: run scripts/prepare\.sh --out .* again"):
+            check_validation(data, [])
     write_json(data / "raw/valid.json", {"pairs": 8})
     training(data).run()
     assert trainings == [0]
