@@ -1,4 +1,4 @@
-"""fairseq's translation task with the search of :mod:`fairseq_rope.decoding.generator`."""
+"""fairseq's translation task with the search of :mod:`fairseq_rope.decoding.generator`, and without lost sentences."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +21,24 @@ class FastTranslationConfig(TranslationConfig):
 class FastTranslationTask(TranslationTask):
     """fairseq's task ``translation`` with the same options, data and hypotheses, but faster decoding.
 
+    If the size of a set is not a multiple of ``--required-batch-size-multiple`` (default 8), fairseq drops the longest
+    sentences, up to 7. This task keeps them for generation and validation, and leaves training as it is.
+
     Raises:
         ValueError: ``--bf16-weights`` together with ``--eval-bleu``: it would change the model in training.
     """
+
+    training_set: Any = None
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        if combine and split == self.cfg.train_subset:  # only fairseq's trainer joins the pieces of this set
+            self.training_set = self.datasets[split]
+
+    def get_batch_iterator(self, dataset: Any, *args: Any, **options: Any) -> Any:
+        if dataset is not self.training_set:
+            options["required_batch_size_multiple"] = 1
+        return super().get_batch_iterator(dataset, *args, **options)
 
     def build_generator(self, models: Any, args: Any, seq_gen_cls: Any = None, **kwargs: Any) -> SequenceGenerator:
         if getattr(self.cfg, "bf16_weights", False):
