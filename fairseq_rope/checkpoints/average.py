@@ -45,7 +45,10 @@ def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Option
             numbered.append((int(match[1]), path))
     if len(numbered) < last:
         bound = "" if upper is None else f" up to {upper}"
-        raise CheckpointError(f"{folder}: {len(numbered)} checkpoints by {by}{bound}, but {last} are to be averaged")
+        remedy = f": give --last {len(numbered)}" if numbered else ""
+        raise CheckpointError(
+            f"{folder}: {len(numbered)} checkpoints by {by}{bound}, but {last} are to be averaged{remedy}"
+        )
     return [path for _, path in sorted(numbered)[-last:]]
 
 

@@ -82,6 +82,17 @@ def check_validation(data: Path, flags: Sequence[str]) -> None:
         )
 
 
+def check_average(max_update: int, save_every: int, average: int) -> None:
+    """Raises Failure if a training makes fewer checkpoints than are to be averaged; the last update makes one."""
+    made = -(-max_update // save_every)
+    if made < average:
+        remedy = f"--save-every {max_update // average} or less" if max_update >= average else f"--max-update {average}"
+        raise Failure(
+            f"{max_update} updates with a checkpoint every {save_every} make {made} checkpoint{'s' * (made > 1)}, but "
+            f"{average} are to be averaged: choose {remedy}"
+        )
+
+
 def names_batch(flags: Sequence[str]) -> bool:
     """Whether the flags choose the batch by hand."""
     return any(flag.split("=")[0] in BATCH for flag in flags)

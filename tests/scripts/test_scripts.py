@@ -168,7 +168,7 @@ def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):
     assert (trained / "checkpoint.pt").exists()
     fewer = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", f"{trained}/", "--save-every", 2]
     extra = ["--", *SMALL, "--max-tokens", 600]
-    one_line(run("scripts/train.sh", *fewer, "--max-update", 6, *extra, fails=True), "trained for 12 updates already")
+    one_line(run("scripts/train.sh", *fewer, "--max-update", 10, *extra, fails=True), "trained for 12 updates already")
     for seed in (["--seed", 7], ["--seed=7"]):
         one_line(run("scripts/train.sh", *fewer, "--", *seed, fails=True), "does not go among the flags")
     one_line(run("scripts/train.sh", *fewer, "--target-tokens", 0, fails=True), "must be a whole number, at least 1")
@@ -191,14 +191,24 @@ def test_where_the_newest_checkpoints_are_damaged_training_goes_on_from_the_one_
 
 def test_a_killed_training_continues(data, tmp_path):
     out = tmp_path / "run"
-    options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", out, "--save-every", 2]
+    options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", out, "--save-every", 1]
     extra = ["--", *SMALL, "--max-tokens", 600]
-    run("scripts/train.sh", *options, "--max-update", 4, *extra)
+    run("scripts/train.sh", *options, "--max-update", 5, *extra)
     (out / ".stamps/train.json").unlink()  # as after a kill: checkpoints, but no stamp
     log = (out / "train.log").read_text()
     run("scripts/train.sh", *options, "--max-update", 6, *extra)
     assert "Loaded checkpoint" in (out / "train.log").read_text()[len(log) :]
     assert (out / "checkpoints/checkpoint_1_6.pt").exists()
+
+
+def test_checkpoints_at_the_end_of_an_epoch_are_kept_and_averaged(data, tmp_path):
+    """fairseq alone would keep none of them; here each epoch has one update."""
+    out = tmp_path / "run"
+    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 1, "--max-update", 12]
+    run("scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 40000)
+    kept = sorted(path.name for path in (out / "checkpoints").glob("checkpoint_*_*.pt"))
+    assert kept == sorted(f"checkpoint_{i}_{i}.pt" for i in range(3, 13))
+    run("scripts/average.sh", "--run", out, "--data", data)
 
 
 def start_training(data, out):

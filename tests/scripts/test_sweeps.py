@@ -96,8 +96,17 @@ def test_wrong_config_entries_are_named(entries, message):
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
+def test_a_sweep_whose_trainings_make_fewer_checkpoints_than_it_averages_is_refused(tmp_path):
+    options = ["demo", "--out", str(tmp_path / "out"), "--max-update"]
+    with pytest.raises(Failure, match="make 4 checkpoints, but 5 are to be averaged: choose --save-every 40 or less"):
+        Sweep(parse([*options, "200"]))
+    Sweep(parse([*options, "201"]))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_result_counts_by_its_flags_until_the_data_are_prepared(data, tmp_path):
-    options = ["demo", "--archs", "roformer_tiny", "--seeds", "1 2", "--max-update", "5", "--results", tmp_path]
+    options = ["demo", "--archs", "roformer_tiny", "--seeds", "1 2", "--results", tmp_path]
+    options += ["--max-update", "5", "--save-every", "1"]
     fresh = Sweep(parse([*map(str, options), "--out", str(tmp_path / "fresh")]))
     (tmp_path / "prepared").mkdir()
     (tmp_path / "prepared/data").symlink_to(data)

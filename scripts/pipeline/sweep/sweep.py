@@ -18,7 +18,7 @@ from ..files import write_text
 from ..recipes import load_recipe
 from ..report import build
 from ..results import finished
-from ..settings import check_flags
+from ..settings import check_average, check_flags
 from ..systems import read_systems
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,8 @@ class Sweep:
         args: the result of :func:`.options.parse`.
 
     Raises:
-        Failure: a recipe, architecture or variant is unknown, or options do not go together.
+        Failure: a recipe, architecture or variant is unknown, or options do not go together, or a training would make
+            fewer checkpoints than are to be averaged.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -43,6 +44,7 @@ class Sweep:
         self.args, self.recipe = args, load_recipe(args.recipe)
         check_flags(args.flags)
         recipe = self.recipe
+        check_average(args.max_update or recipe.max_update, args.save_every or recipe.save_every, recipe.average)
         self.out: Path = args.out or ROOT / "runs" / recipe.data
         self.data = self.out / "data"
         self.results: Path = args.results or self.out / "results"

@@ -24,7 +24,7 @@ from ..files import write_json, write_text
 from ..lock import locked
 from ..provenance import provenance
 from ..recipes import Recipe, load_recipe
-from ..settings import SETTINGS, check_flags, check_validation, data_line, names_batch, train_line
+from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, names_batch, train_line
 from ..steps import Steps
 from . import checkpoints, launch
 from .options import DEVICE_TOKENS, KEPT, parse
@@ -114,6 +114,8 @@ class Training:
         if steps.is_done("train", "checkpoints"):
             return say("train: done before with the same settings")
         check_validation(self.data, self.flags)
+        if self.args.recipe:
+            check_average(self.max_update, self.save_every, self.recipe.average)
         processes, batch = self._devices()
         command = [*launch.torchrun(self.machines, processes), *self.command, *self.flags, *batch]
         if self.machines.rank > 0:  # the first machine keeps the run

@@ -4,12 +4,15 @@ torchrun starts its workers again when one crashes. This helps only if there is 
 gives up at once, so an error that comes back does not repeat.
 """
 
+import functools
 import os
 import sys
 from pathlib import Path
+from typing import Any, Optional
 
+from ..files import copy
 from ..processes import end_with_parent
-from .checkpoints import newest_updates
+from .checkpoints import LAST, by_updates, newest_updates
 
 STARTED_FROM = ".started_from"
 """A file in the run with the updates of its newest checkpoint when training began."""
@@ -22,6 +25,7 @@ def main() -> None:
     folder = Path(sys.argv[sys.argv.index("--save-dir") + 1])
     if int(os.environ.get("RANK", 0)) == 0:
         _check_progress(folder, restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)))
+    _name_by_updates()
     from fairseq_cli.train import cli_main
 
     sys.argv[0] = "fairseq-train"
@@ -38,6 +42,28 @@ def _check_progress(folder: Path, restarts: int) -> None:
             sys.exit(1)
         print(f"{GOING_ON}: going on from update {updates}", file=sys.stderr, flush=True)
     note.write_text(str(updates))
+
+
+def _name_by_updates() -> None:
+    """Lets fairseq name a checkpoint by its updates at the end of an epoch, too, and keep as many as asked for.
+
+    fairseq would only write ``checkpoint_last.pt`` there. If epochs are short, too few would be left to average.
+    """
+    from fairseq import checkpoint_utils
+
+    stock = checkpoint_utils.save_checkpoint
+
+    @functools.wraps(stock)
+    def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Optional[float]) -> Any:
+        saved = stock(cfg, trainer, epoch_itr, val_loss)
+        updates, folder = trainer.get_num_updates(), Path(cfg.save_dir)
+        if saved and epoch_itr.end_of_epoch() and updates % cfg.save_interval_updates == 0:
+            copy(folder / LAST, folder / f"checkpoint_{epoch_itr.epoch}_{updates}.pt")
+            for _, old in by_updates(folder)[cfg.keep_interval_updates :]:
+                old.unlink()
+        return saved
+
+    checkpoint_utils.save_checkpoint = save_checkpoint
 
 
 if __name__ == "__main__":

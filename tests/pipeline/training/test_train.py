@@ -146,6 +146,27 @@ def test_a_validation_set_smaller_than_a_batch_is_refused_with_the_remedy(data, 
     assert trainings == [0]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-update", 200), "200 updates with a checkpoint every 50 make 4 checkpoints, but 5 are to be averaged: "),
+        (("--max-update", 200), "choose --save-every 40 or less"),
+        (("--max-update", 40), "make 1 checkpoint, but 5 are to be averaged: choose --save-every 8 or less"),
+        (("--max-update", 3, "--save-every", 1), "make 3 checkpoints, but 5 are to be averaged: choose --max-update 5"),
+    ],
+)
+def test_fewer_checkpoints_than_the_recipe_averages_are_refused_before_the_training(data, trainings, options, message):
+    with pytest.raises(Failure) as refused:
+        training(data, "--recipe", "demo", *options).run()
+    assert message in str(refused.value) and trainings == [] and not (data.parent / "run").exists()
+
+
+@pytest.mark.parametrize("options", [("--max-update", 201), ("--max-update", 200, "--save-every", 40)])
+def test_the_last_update_makes_a_checkpoint_to_average(data, trainings, options):
+    training(data, "--recipe", "demo", *options).run()
+    assert trainings == [0]
+
+
 def test_a_run_of_more_updates_is_refused_and_stays(data, trainings):
     training(data).run()
     with pytest.raises(Failure, match="was trained for 8 updates already"):
