@@ -1,19 +1,25 @@
-"""Translates raw text with a run's averaged checkpoint, one sentence a line: stdin to stdout, with a progress bar.
+"""Translates raw text with a run's averaged checkpoint, one sentence a line: stdin to stdout.
 
-The model folder's prepare.json says how to split text as in training (without that file: hyphens split, no vocabulary
-threshold).
+In a terminal, or with --interactive, it answers each line before it reads the next; Ctrl-D ends it. Otherwise it reads
+the whole input first, and shows a progress bar. The model folder's prepare.json says how to split text as in training
+(without that file: hyphens split, no vocabulary threshold).
 
 Example: echo "The old king sees a dog." | scripts/translate.sh runs/demo/roformer_tiny/seed1
 """
 
+import argparse
+import itertools
 import logging
 import sys
 from pathlib import Path
-from typing import Sequence
+from typing import TYPE_CHECKING, List, Sequence
 
 from tqdm import tqdm
 
-from ..command import Failure, Parser, run, whole_number
+from ..command import Failure, Parser, run, say, script_name, whole_number
+
+if TYPE_CHECKING:
+    from .translator import Translator
 
 ENGINES = ("fairseq", "ctranslate2")
 CHUNK = 200  # sentences
@@ -31,22 +37,74 @@ def main(argv: Sequence[str]) -> None:
         help="program that translates (default: fairseq); ctranslate2 exports the model first, once per checkpoint",
     )
     parser.add_argument("--quantization", help="number format for ctranslate2, such as int8 (default: float32)")
+    parser.add_argument(
+        "--interactive", action="store_true", help="answer each line before reading the next, as in a terminal"
+    )
     args = parser.parse_args(argv)
     if args.quantization and args.engine != "ctranslate2":
         parser.error("--quantization is for --engine ctranslate2")
     logging.disable(logging.INFO)  # what fairseq says
-    from .translator import Translator
+    if args.interactive or sys.stdin.isatty():
+        _answer(args)
+    else:
+        _translate(args, _read_all())
+
+
+def _load(args: argparse.Namespace) -> "Translator":
+    from .translator import Translator  # imports fairseq
 
     try:
-        text = sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Failure(f"the input is not UTF-8 (byte {error.start}): convert it with iconv") from None
-    try:
-        options = {"engine": args.engine, "quantization": args.quantization}
-        translator = Translator(args.run, args.beam, args.lenpen, **options)
+        return Translator(args.run, args.beam, args.lenpen, engine=args.engine, quantization=args.quantization)
     except ValueError as error:
         raise Failure(str(error)) from None
-    lines = text.removesuffix("\n").split("\n") if text else []
+
+
+def _answer(args: argparse.Namespace) -> None:
+    """Translates line by line. A line that cannot be translated is a message on stderr and an empty answer."""
+    terminal = sys.stdin.isatty()
+    if terminal:
+        say("loading the model")
+    translator = _load(args)
+    if terminal:
+        say("type a sentence and press Enter; Ctrl-D ends")
+    try:
+        for number in itertools.count(1):
+            if terminal:
+                print("> ", end="", file=sys.stderr, flush=True)
+            line = sys.stdin.buffer.readline()
+            if not line:
+                return
+            answer = ""
+            try:
+                (answer,) = translator.translate([_decode(line).removesuffix("\n")])
+            except (Failure, ValueError) as error:
+                print(f"{script_name()}: line {number}: {error}", file=sys.stderr, flush=True)
+            print(answer, flush=True)
+    finally:
+        if terminal:
+            print(file=sys.stderr)  # the shell's prompt begins a line of its own
+
+
+def _decode(text: bytes) -> str:
+    """Raises Failure if the text is not UTF-8."""
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Failure(f"the input is not UTF-8 (byte {error.start}): convert it with iconv") from None
+
+
+def _read_all() -> List[str]:
+    text = _decode(sys.stdin.buffer.read())
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _translate(args: argparse.Namespace, lines: Sequence[str]) -> None:
+    """Translates all lines, with a progress bar.
+
+    Raises:
+        Failure: a line is longer than the model accepts.
+    """
+    translator = _load(args)
     bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=None if sys.stderr.isatty() else True)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
