@@ -10,7 +10,8 @@ import logging
 
 __version__ = "0.2.0"
 
-# on every import fairseq reports that tensorboardX is missing, which it only needs for speech
+# fairseq's import sets up the log, which is the program's business, and reports that tensorboardX is missing
+_handlers, _level = logging.root.handlers[:], logging.root.level
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from . import architectures  # noqa: E402, F401
@@ -23,5 +24,7 @@ from .translation import RoFormerModel  # noqa: E402
 distributed.install()
 evaluated.install()
 resumption.install()
+logging.root.handlers[:] = _handlers
+logging.root.setLevel(_level)
 
 __all__ = ["RoFormerModel", "__version__"]

@@ -1,5 +1,6 @@
 """The registered model: fairseq's transformer with position encodings by name."""
 
+import warnings
 from argparse import ArgumentParser
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -29,6 +30,12 @@ class RoFormerModel(TransformerModel):
     @classmethod
     def hub_models(cls) -> Dict[str, Any]:
         return {}
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **options: Any) -> Any:
+        """As in fairseq, without the warning that memory is not pinned: fairseq asks for it on CPUs as well."""
+        warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
+        return super().from_pretrained(*args, **options)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:

@@ -184,4 +184,8 @@ def test_from_python(data, trained):
         "sys.argv[1], 'checkpoint.pt', sys.argv[2], tokenizer='moses', bpe='subword_nmt');"
         "print(repr(m.translate('The dog sees the cat.', beam=2)))"
     )
-    assert run(sys.executable, "-c", code, trained, data / "bin").stdout.strip().startswith(("'", '"'))
+    environ = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONWARNINGS"}
+    command = [sys.executable, "-c", code, trained, data / "bin"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True)
+    assert done.stdout.startswith(("'", '"')) and done.stdout.count("\n") == 1
+    assert done.stderr == "", "no library's log lines or warnings"
