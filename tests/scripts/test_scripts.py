@@ -12,6 +12,8 @@ import time
 import pytest
 import torch
 
+from pipeline.training.log import read_log
+
 from ..commands import ENVIRONMENT, ROOT, SMALL, fairseq, one_line, prepare, run
 
 pytestmark = pytest.mark.slow
@@ -240,6 +242,7 @@ def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
     assert process.returncode == 0, error
     assert re.search(r"ended before its time: going on from update \d+$", error, re.MULTILINE)
     assert (out / "train.log").read_text().count("Loaded checkpoint") == 1
+    assert read_log(out / "train.log").updates == 30
     assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1
 
 

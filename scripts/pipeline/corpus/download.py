@@ -98,7 +98,7 @@ def _check_space(folder: Path, total: Optional[int], have: int, url: str) -> Non
 def _copy(answer: IO[bytes], part: Path, have: int, total: Optional[int], label: str) -> None:
     progress = Progress(label, total, "bytes")
     with part.open("ab" if have else "wb") as file:
-        progress.to(have)
+        progress.begin(have)
         while block := answer.read(BLOCK):
             file.write(block)
             have += len(block)

@@ -170,7 +170,7 @@ def run_jobs(
     """
     progress, start = Progress(label, total, "lines"), time.monotonic()
     before = total - sum(lines for lines, _ in jobs)
-    progress.to(before)
+    progress.begin(before)
     futures = {pool.submit(work, *arguments): lines for lines, arguments in jobs}
     try:
         for future in as_completed(futures):

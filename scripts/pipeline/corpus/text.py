@@ -177,5 +177,6 @@ def _write(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str,
                 progress.to(count)
             for file, line in zip(files, pair):
                 file.write(f"{line}\n".encode())
+        progress.to(count)
         progress.close()
     return count

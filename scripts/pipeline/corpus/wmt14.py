@@ -125,6 +125,7 @@ def _copy(lines: Iterator[str], output: IO[bytes], label: str) -> int:
         count += 1
         if count % 10000 == 0:
             progress.to(count)
+    progress.to(count)
     progress.close()
     if not count:
         raise ArchiveError(f"{label}: is empty: is it the right file?")

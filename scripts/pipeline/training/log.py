@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..progress import log_line
+from ..progress import LOADED, log_line
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) \(num\. trained: ([\d,]+)\)")
-LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 DEVICE = re.compile(r"rank\s+(\d+): capabilities = .*; name = (.*\S)")
 
 
@@ -79,8 +78,8 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
                 log.parameters, log.trained = (int(number.replace(",", "")) for number in sizes.groups())
                 log.processes += 1
                 started, waiting = 0, True
-            elif LOADED.search(line):
-                started = int(LOADED.findall(line)[0])
+            elif loaded := LOADED.search(line):
+                started = int(loaded[1])
             elif DEVICE.search(line):
                 rank, name = DEVICE.findall(line)[0]
                 log.devices = [name] if int(rank) == 0 else [*log.devices, name]

@@ -25,9 +25,9 @@ def main() -> None:
     folder = Path(sys.argv[sys.argv.index("--save-dir") + 1])
     if int(os.environ.get("RANK", 0)) == 0:
         _check_progress(folder, restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)))
-    _name_by_updates()
-    from fairseq_cli.train import cli_main
+    from fairseq_cli.train import cli_main  # the first import of fairseq sets up the log
 
+    _name_by_updates()
     sys.argv[0] = "fairseq-train"
     cli_main()
 

@@ -149,8 +149,8 @@ def test_a_validation_set_smaller_than_a_batch_is_refused_with_the_remedy(data, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--max-update", 200), "200 updates with a checkpoint every 50 make 4 checkpoints, but 5 are to be averaged: "),
-        (("--max-update", 200), "choose --save-every 40 or less"),
+        (("--max-update", 200), "200 updates with a checkpoint every 50 make 4 checkpoints, but 5 are to be averaged"),
+        (("--max-update", 200), "averaged: choose --save-every 40 or less"),
         (("--max-update", 40), "make 1 checkpoint, but 5 are to be averaged: choose --save-every 8 or less"),
         (("--max-update", 3, "--save-every", 1), "make 3 checkpoints, but 5 are to be averaged: choose --max-update 5"),
     ],
