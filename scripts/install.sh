@@ -20,12 +20,14 @@ command -v "$PYTHON" >/dev/null 2>&1 || die "$PYTHON not found: install Python 3
 version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || die "Python $version is too old: 3.9 or later is needed"
 
+# shows that a command lives; its output goes to the log
+watch() { "$PYTHON" "$RUN" pipeline.alive "$VENV/install.log" "$@"; }
 install() {
   # a failed attempt leaves an environment without pip behind
-  "$VENV/bin/python" -I -m pip --version >/dev/null 2>&1 || "$PYTHON" -I -m venv "$VENV" || return
+  "$VENV/bin/python" -I -m pip --version >/dev/null 2>&1 || watch "$PYTHON" -I -m venv "$VENV" || return
   # later versions of pip refuse the metadata of omegaconf 2.0.x, which the official fairseq needs
-  case $version in 3.9 | 3.10) "$VENV/bin/python" -I -m pip install 'pip<24.1' || return ;; esac
-  "$VENV/bin/python" -I -m pip install -e "${ROOT}[scripts,test,plot,export${EXTRAS:+,$EXTRAS}]"
+  case $version in 3.9 | 3.10) watch "$VENV/bin/python" -I -m pip install 'pip<24.1' || return ;; esac
+  watch "$VENV/bin/python" -I -m pip install -e "${ROOT}[scripts,test,plot,export${EXTRAS:+,$EXTRAS}]"
 }
 stamp=$VENV/installed
 settings="python $version project $ROOT extras ${EXTRAS:-none} $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
@@ -34,8 +36,8 @@ if [[ -x $VENV/bin/fairseq-train && -f $stamp && $(<"$stamp") == "$settings" ]];
   exit
 fi
 mkdir -p "$VENV"
-rm -f "$stamp"
+rm -f "$stamp" "$VENV/install.log"
 say "installing into $VENV: 5 minutes or less the first time (log: $VENV/install.log)"
-PIP_CONSTRAINT=$ROOT/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 install >"$VENV/install.log" 2>&1 ||
+PIP_CONSTRAINT=$ROOT/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 install ||
   die "the installation failed; the last lines of $VENV/install.log say why"
 printf '%s' "$settings" >"$stamp"

@@ -35,4 +35,4 @@ def test_roformer_learns_the_demo_and_both_engines_translate_it_alike(tmp_path):
     for found in (theirs, small):
         assert abs(sacrebleu.corpus_bleu(found, [reference]).score - score) < 0.5
     table = (tmp_path / "table.txt").read_text()
-    assert "roformer_tiny seed 1 test " in table
+    assert "\nroformer_tiny seed 1\n  test  " in table and max(map(len, table.splitlines())) <= 80

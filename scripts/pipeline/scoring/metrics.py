@@ -4,12 +4,17 @@ sacremoses tokenises, and sacrebleu computes.
 """
 
 import re
+from itertools import groupby
+from textwrap import fill
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from sacrebleu.metrics import BLEU, CHRF
 from sacremoses import MosesTokenizer
 
 from .kinds import METRICS, TRANSLATION
+
+COLUMNS = 80
+"""Width of the table."""
 
 
 def moses_tokenize(lines: Sequence[str], lang: str) -> List[str]:
@@ -48,14 +53,23 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Di
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> str:
-    """The scores of several runs as aligned text, one row for each run, with a legend."""
-    names = [f"{r['name']} {r['subset']}" for r in results]
-    width = max([len(name) for name in names] + [len("run, test set")])
+    """The scores of several runs as aligned text of 80 columns, with a row for each test set and a legend."""
     metrics = {key: METRICS[key] for key in TRANSLATION}
-    rows = ["  ".join([f"{'run, test set':<{width}}"] + [f"{metric.name:>11}" for metric in metrics.values()])]
-    for name, result in zip(names, results):
-        entries = [result["scores"].get(key) for key in metrics]
-        cells = [f"{entry['score']:>11.2f}" if entry else f"{'-':>11}" for entry in entries]
-        rows.append("  ".join([f"{name:<{width}}", *cells]))
+    widths = [max(len(metric.name), len("100.00")) for metric in metrics.values()]
+    room = COLUMNS - sum(2 + width for width in widths)
+    rows = ["test set".ljust(room) + "".join(f"  {metric.name:>{w}}" for metric, w in zip(metrics.values(), widths))]
+    for name, sets in groupby(results, key=lambda result: result["name"]):
+        rows.append(name)
+        for result in sets:
+            entries = [result["scores"].get(key) for key in metrics]
+            cells = [f"{entry['score']:.2f}" if entry else "-" for entry in entries]
+            subset = _shortened(f"  {result['subset']}", room)
+            rows.append(subset.ljust(room) + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths)))
     legend = [f"{metric.name}: {metric.reading}" for metric in metrics.values()]
-    return "\n".join([*rows, "", *legend, f"sacreBLEU signature: {results[0]['scores']['sacrebleu']['signature']}"])
+    legend += [f"sacreBLEU signature: {results[0]['scores']['sacrebleu']['signature']}"]
+    return "\n".join([*rows, "", *(fill(line, COLUMNS, subsequent_indent="  ") for line in legend)])
+
+
+def _shortened(text: str, most: int) -> str:
+    """The text without its middle if it is too long: names of sets often differ at the end."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 + 1 - most :]}"

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, List
 
+from ..afterwards import afterwards
 from ..command import Failure, words_of
 from ..corpus import text
 from ..experiment import Experiment
@@ -145,7 +146,7 @@ class Sweep:
             experiment.collect_unfinished(experiment.missing())
 
     def end(self, report: bool = True) -> None:
-        """Prints the table and, if ``report``, makes the report.
+        """Prints the table, some translations and the next commands and, if ``report``, makes the report.
 
         Raises:
             Failure: a run is not finished.
@@ -161,5 +162,7 @@ class Sweep:
         print(f"\nRecipe {self.recipe.name}\n{table}\n")
         if report:
             self.make_report()
+        if said := afterwards(self.experiments):
+            print(f"\n{said}")
         if unfinished:
             raise Failure(f"not finished: {names}: see above; call again to go on")

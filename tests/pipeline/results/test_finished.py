@@ -46,8 +46,16 @@ def test_the_table_has_a_row_for_each_run_and_test_set(result):
     other = copy.deepcopy(result)
     other["variant"], other["seed"] = "half", 2
     lines = table([result, other]).splitlines()
-    names = ["roformer_tiny seed 1", "roformer_tiny (half) seed 2"]
-    for line, name in zip(lines[1:5], [f"{name} {test}" for name in names for test in TESTS]):
-        assert line.startswith(f"{name} ")
+    assert [lines[1], lines[4]] == ["roformer_tiny seed 1", "roformer_tiny (half) seed 2"]
+    for line, test in zip([*lines[2:4], *lines[5:7]], [*TESTS, *TESTS]):
+        assert line.startswith(f"  {test} ") and len(line) == len(lines[0]) == 80
+    assert max(map(len, lines)) == 80
     score = result["tests"]["val"]["scores"]["sacrebleu"]["score"]
-    assert f"{score:.2f}" in lines[2] and f"val {score:.2f}" in summary(result)
+    assert f" {score:.2f} " in lines[3] and f"val {score:.2f}" in summary(result)
+
+
+def test_a_long_name_of_a_test_set_is_cut_in_its_middle_and_a_missing_score_is_a_dash(result):
+    """Sets of joined sentences differ at the end of their names."""
+    test = {**result["tests"]["val"], "scores": {**result["tests"]["val"]["scores"], "chrf": None}}
+    lines = table([{**result, "tests": {"test_2016_of_the_long_name_x4": test}}]).splitlines()
+    assert lines[2].startswith("  test_201…ng_name_x4 ") and lines[2].split()[4] == "-" and len(lines[2]) == 80
