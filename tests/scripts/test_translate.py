@@ -33,6 +33,12 @@ def test_a_terminal_gets_a_prompt_and_an_answer_to_each_line(trained, expected, 
     assert session.text.rpartition("> ")[2].strip("^CD\b") == "\r\n"
 
 
+def test_on_the_screen_there_is_nothing_but_translations(trained, expected):
+    words = f"printf '%s\\n' '{SENTENCES[0]}' | scripts/translate.sh {trained}"
+    session = Terminal("bash", "-c", words)
+    assert session.status() == 0 and session.text == f"{expected[0]}\r\n"
+
+
 def test_a_pipe_gets_each_answer_at_once_and_an_empty_one_for_a_line_that_cannot_be_translated(trained, expected):
     command = ["scripts/translate.sh", str(trained), "--interactive"]
     streams = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,8 +1,8 @@
 """Translates raw text with a run's averaged checkpoint, one sentence a line: stdin to stdout.
 
 In a terminal, or with --interactive, it answers each line before it reads the next; Ctrl-D ends it. Otherwise it reads
-the whole input first, and shows a progress bar. The model folder's prepare.json says how to split text as in training
-(without that file: hyphens split, no vocabulary threshold).
+the whole input first, and shows a progress bar if the output is not on the screen. The model folder's prepare.json says
+how to split text as in training (without that file: hyphens split, no vocabulary threshold).
 
 Example: echo "The old king sees a dog." | scripts/translate.sh runs/demo/roformer_tiny/seed1
 """
@@ -99,13 +99,14 @@ def _read_all() -> List[str]:
 
 
 def _translate(args: argparse.Namespace, lines: Sequence[str]) -> None:
-    """Translates all lines, with a progress bar.
+    """Translates all lines; a progress bar follows unless the translations appear on the same screen.
 
     Raises:
         Failure: a line is longer than the model accepts.
     """
     translator = _load(args)
-    bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=None if sys.stderr.isatty() else True)
+    hidden = sys.stdout.isatty() or not sys.stderr.isatty()  # on one screen with the translations
+    bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=hidden)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
         try:
