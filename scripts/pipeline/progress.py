@@ -90,18 +90,20 @@ def train(lines: Iterable[str], total: int, label: str = "train") -> None:
     """Follows fairseq-train's JSON log: updates, loss, the validation loss and speed."""
     progress = Progress(label, total, "updates")
     notes: Dict[str, str] = {}
-    for line in lines:
-        if loaded := LOADED.search(line):
-            progress.begin(int(loaded[1]))
-        _, stats = log_line(line)
-        for note, keys in NOTES.items():
-            for key in keys:
-                if stats.get(key) is not None:
-                    notes[note] = note.format(float(stats[key]))
-        updates = stats.get("num_updates", stats.get("train_num_updates"))
-        if updates is not None:
-            progress.to(int(updates), *(notes[note] for note in NOTES if note in notes))
-    progress.close(keep=True)
+    try:
+        for line in lines:
+            if loaded := LOADED.search(line):
+                progress.begin(int(loaded[1]))
+            _, stats = log_line(line)
+            for note, keys in NOTES.items():
+                for key in keys:
+                    if stats.get(key) is not None:
+                        notes[note] = note.format(float(stats[key]))
+            updates = stats.get("num_updates", stats.get("train_num_updates"))
+            if updates is not None:
+                progress.to(int(updates), *(notes[note] for note in NOTES if note in notes))
+    finally:  # also after a signal: the bar ends its line
+        progress.close(keep=True)
 
 
 def log_line(line: str) -> Tuple[str, Dict[str, Any]]:

@@ -91,3 +91,15 @@ def test_the_rate_counts_new_updates_only(monkeypatch, bars):
     assert made.begun == 500 and made.bar.initial == 500 and made.bar.n == 520
     state = {**made.bar.format_dict, "elapsed": 10, "rate": None, "bar_format": "{rate_fmt} {remaining}"}
     assert made.bar.format_meter(**state) == " 2.00 updates/s 04:00"
+
+
+def test_a_bar_that_is_interrupted_ends_its_line(monkeypatch, capsys):
+    def log():
+        yield '| train_inner | {"epoch": 1, "loss": "2", "num_updates": "5"}'
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    with pytest.raises(KeyboardInterrupt):
+        progress.train(log(), total=10)
+    shown = capsys.readouterr().err
+    assert shown.endswith("\n") and shown.rstrip().endswith("loss 2]")
