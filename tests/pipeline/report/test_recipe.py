@@ -107,8 +107,11 @@ def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_p
 
 def test_one_system_is_not_called_the_best(tmp_path):
     result(tmp_path, SINUSOIDAL, test=0.4)
-    said = markdown(tmp_path).split("##")[0]
+    said = markdown(tmp_path)
+    assert "| baseline |" not in said and "| difference |" not in said
+    said = said.split("##")[0]
     assert f"The only one on `test`: `{SINUSOIDAL}`" in said and "Best" not in said and "baseline" not in said
+    assert "1 system, 1 seed." in said
     result(tmp_path, ROTARY, test=0.6)
     said = markdown(tmp_path).split("##")[0]
     assert f"Best on `test`: the baseline `{SINUSOIDAL}`" in said
