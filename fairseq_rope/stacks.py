@@ -97,6 +97,8 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.position = position
         self.need_attn = False
+        self.decoding_copies: Any = None
+        """Copies of the weights, laid out for the steps of decoding (:mod:`.decoding.packed`)."""
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         return wrap_layer(PositionalDecoderLayer(cfg, self._shared_position.module, no_encoder_attn), cfg)
@@ -104,6 +106,17 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
     def make_generation_fast_(self, need_attn: Any = False, **kwargs: Any) -> None:
         """Called by fairseq before generation; ``need_attn`` is the value of ``--print-alignment``."""
         self.need_attn = bool(need_attn)
+
+    def train(self, mode: bool = True) -> "PositionalTransformerDecoder":
+        """As in every module; a training drops the copies for decoding."""
+        if mode:
+            self.decoding_copies = None
+        super().train(mode)
+        return self
+
+    def steps(self, tokens: Tensor) -> Steps:
+        """The positions of ``tokens`` ``(B, T)``, as this decoder's encoding counts them."""
+        return Steps.of(tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
 
     def reorder_beams(self, incremental_state: IncrementalState, order: Tensor) -> None:
         """Lets the cached steps follow the beams. The cached keys of the encoder stay, because the beams share them.
@@ -127,7 +140,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         for layer in self.layers:
             layer.encoder_attn.reorder_incremental_state(incremental_state, kept)
 
-    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """The first layer's input, ``(B, T, C)``, for new ``tokens`` ``(B, T)`` at ``positions`` ``(B or 1, T)``."""
         x = self.embed_scale * self.embed_tokens(tokens)
         if self.quant_noise is not None:
@@ -161,13 +174,12 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
             alignment_layer = self.num_layers - 1
         encoder_x, encoder_padding_mask = _encoder_output(encoder_out)
 
-        key = Steps.of(prev_output_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
-        query = key
+        query = key = self.steps(prev_output_tokens)
         if incremental_state is not None:
             query, prev_output_tokens = key.last(), prev_output_tokens[:, -1:]
         context = self.position.prepare(query, key)
 
-        x = self._embed(prev_output_tokens, query.positions).transpose(0, 1)  # (B, T, C) -> (T, B, C)
+        x = self.embed(prev_output_tokens, query.positions).transpose(0, 1)  # (B, T, C) -> (T, B, C)
 
         causal = incremental_state is None and not full_context_alignment
         padding_mask = prev_output_tokens.eq(self.padding_idx)

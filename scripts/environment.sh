@@ -8,6 +8,9 @@ VENV=${VENV:-$ROOT/.venv}
 RUN=$ROOT/scripts/run.py
 export ROOT RUN SCRIPT VENV
 export PYTHONUNBUFFERED=1 PYTHONUTF8=1 PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
+# threads that wait for each other spin, which makes a training three times slower beside another busy process; so they
+# spin shortly and sleep (the threads of GNU's OpenMP, which PyTorch has on Linux)
+[[ -n ${OMP_WAIT_POLICY:-} ]] || export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 # Python must not import modules from the current folder: run.py prevents it here, PYTHONSAFEPATH (Python 3.11 and later)
 # in other processes; an empty entry of PYTHONPATH would be that folder
 entries=:${PYTHONPATH:-}:

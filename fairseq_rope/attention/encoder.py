@@ -45,10 +45,22 @@ class EncoderAttention(MultiheadAttention):
                 need_head_weights,
             )
         q = (self.q_proj(query) * self.scaling).view(k.size(0), -1, self.num_heads, self.head_dim).transpose(1, 2)
+        out = self.attend(q, k, v, cache.get("prev_key_padding_mask"))
+        return self.out_proj(out.reshape(query.shape)), None
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional[Tensor]) -> Tensor:
+        """The attention of the beams between the projections.
+
+        Args:
+            q: ``(B, H, beams, D)``, scaled.
+            k, v: ``(B, H, S, D)``.
+            padding: ``(B, S)``, True = padding, or None.
+
+        Returns:
+            ``(B, beams, H, D)``.
+        """
         logits = product(q, k.transpose(-2, -1)).float()  # (B, H, beams, S)
-        padding = cache.get("prev_key_padding_mask")
         if padding is not None:
             logits = logits.masked_fill(padding[:, None, None].bool(), float("-inf"))
         weights = self.dropout_module(logits.softmax(dim=-1).type_as(v))  # in decoding only with --retain-dropout
-        out = product(weights, v)  # (B, H, beams, D)
-        return self.out_proj(out.transpose(1, 2).reshape(query.shape)), None
+        return product(weights, v).transpose(1, 2)

@@ -6,8 +6,8 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from ..attention import IncrementalState
-from ..output_projection import output_weight
+from .incremental import IncrementalDecoder
+from .products import largest
 
 Hypothesis = Dict[str, Tensor]
 
@@ -35,30 +35,27 @@ class Beams:
     A step waits for the device once.
 
     Args:
-        options: fairseq's generator, with the options and the model.
-        net_input: the batch.
+        options: fairseq's generator, with the options.
+        source: the tokens of B sentences, ``(B, S)``.
+        decoder: behind the encoder's output for these sentences.
         first_token: the first token of every hypothesis.
     """
 
-    def __init__(self, options: SequenceGenerator, net_input: Dict[str, Tensor], first_token: int) -> None:
-        self.options = options
-        self.model = options.model.single_model
-        source = net_input["src_tokens"]
+    def __init__(
+        self, options: SequenceGenerator, source: Tensor, decoder: IncrementalDecoder, first_token: int
+    ) -> None:
+        self.options, self.decoder = options, decoder
         self.beam_size, self.device = options.beam_size, source.device
         sentences = source.size(0)
         self.max_len = min(int(options.max_len_a * source.size(1) + options.max_len_b), options.max_len - 1)
         if options.min_len > self.max_len:
             raise ValueError(f"--min-len {options.min_len} is above the maximum length of {self.max_len} tokens")
 
-        self.encoder_out = self.model.encoder.forward_torchscript(net_input)
-        self.incremental_state: IncrementalState = {}  # of the decoder
-        weight = output_weight(self.model)
-        assert weight is not None
-        self.weight = weight  # (V, C)
-        rows, types = sentences * self.beam_size, self.weight.size(0)
-        self.logits = self.weight.new_empty(rows, types)
-        is_half = self.weight.dtype in (torch.float16, torch.bfloat16)
-        self.precise_logits = self.weight.new_empty(rows, types, dtype=torch.float) if is_half else self.logits
+        weight = decoder.weight
+        rows, self.types = sentences * self.beam_size, weight.size(0)
+        self.logits = weight.new_empty(rows, self.types)
+        is_half = weight.dtype in (torch.float16, torch.bfloat16)
+        self.precise_logits = weight.new_empty(rows, self.types, dtype=torch.float) if is_half else self.logits
 
         # one row for each sentence until the first step has made different beams; then one for each beam
         self.tokens = torch.full((sentences, self.max_len + 2), options.pad, device=self.device)
@@ -111,18 +108,15 @@ class Beams:
         if step:
             log_probs = log_probs + self.scores[:, step - 1, None]
         width, sentences = log_probs.size(1), len(self.sentence_numbers)
-        continuations = len(log_probs) // sentences * self.weight.size(0) - 1  # fairseq takes no more, so never pad
+        continuations = len(log_probs) // sentences * self.types - 1  # fairseq takes no more, so never pad
         count = min(2 * self.beam_size, log_probs.numel() // sentences, continuations)
         scores, place = log_probs.view(sentences, -1).topk(count)
         beams = torch.div(place, width, rounding_mode="trunc")
         return _Candidates(scores, beams, tokens.view(sentences, -1).gather(1, place))
 
     def _logits(self, step: int) -> Tensor:
-        """The decoder's logits behind the first ``step + 1`` tokens of each row, ``(rows, V)``; in one buffer."""
-        features = self.model.decoder.extract_features_scriptable(
-            self.tokens[:, : step + 1], self.encoder_out, self.incremental_state, has_padding=False
-        )[0][:, -1]
-        logits = torch.mm(features, self.weight.t(), out=self.logits[: len(features)])
+        """The decoder's logits behind the first ``step + 1`` tokens of each row, ``(rows, V)``."""
+        logits = self.decoder.logits(self.tokens[:, : step + 1], self.logits)
         if self.options.temperature != 1:
             logits.div_(self.options.temperature)
         return logits
@@ -140,7 +134,7 @@ class Beams:
             banned.append(options.eos)
         banned += self.suppressed
         penalised = [options.unk] if options.unk_penalty else []
-        best, tokens = logits.topk(min(count + len(banned) + len(penalised), logits.size(1)))
+        best, tokens = largest(logits, min(count + len(banned) + len(penalised), logits.size(1)))
         penalised_logits = logits[:, options.unk : options.unk + len(penalised)].to(torch.float, copy=True)
         best, log_sum = best.float(), self._log_sum_exp(logits, best[:, :1], tokens[:, :1])
 
@@ -154,7 +148,7 @@ class Beams:
     def _forced_end(self, logits: Tensor) -> Tuple[Tensor, Tensor]:
         """Log-probability and token of </s> for each row, ``(rows, 1)``."""
         eos_logits = logits[:, self.options.eos, None].to(torch.float, copy=True)
-        log_sum = self._log_sum_exp(logits, *logits.topk(1))
+        log_sum = self._log_sum_exp(logits, *logits.max(dim=1, keepdim=True))
         return _log_probabilities(eos_logits, log_sum), torch.full_like(log_sum, self.options.eos, dtype=torch.long)
 
     def _log_sum_exp(self, logits: Tensor, highest: Tensor, token: Tensor) -> Tensor:
@@ -226,12 +220,12 @@ class Beams:
             kept = _true_places(self.hypothesis_counts < self.beam_size, len(left))
             following = _Continuations(*(value[kept] for value in following))
             self.hypothesis_counts = self.hypothesis_counts[kept]
-            self.model.decoder.keep_sentences(self.incremental_state, kept)
+            self.decoder.keep(kept)
             self.sentence_numbers = [self.sentence_numbers[i] for i in left]
         if done or not rows_stay:
             order = following.rows.flatten()
             self.tokens, self.scores = self.tokens[order], self.scores[order]
-            self.model.decoder.reorder_beams(self.incremental_state, order)
+            self.decoder.reorder(order)
         self.has_ended = following.has_ended
         self.tokens[:, step + 1] = following.tokens.flatten()
         self.scores[:, step] = following.scores.flatten()

@@ -15,6 +15,12 @@ class FastTranslationConfig(TranslationConfig):
     bf16_weights: bool = field(
         default=False, metadata={"help": "translate with parameters in bfloat16: half as many bytes to read"}
     )
+    fairseq_rounding: bool = field(
+        default=False,
+        metadata={
+            "help": "round scores as fairseq's search does, to the last bit (without copies of the weights; slower)"
+        },
+    )
 
 
 @register_task("fast_translation", dataclass=FastTranslationConfig)
@@ -48,4 +54,7 @@ class FastTranslationTask(TranslationTask):
                 model.bfloat16()
         if seq_gen_cls is None and not getattr(args, "print_alignment", False):
             seq_gen_cls = FastSequenceGenerator
-        return super().build_generator(models, args, seq_gen_cls=seq_gen_cls, **kwargs)
+        generator: SequenceGenerator = super().build_generator(models, args, seq_gen_cls=seq_gen_cls, **kwargs)
+        if isinstance(generator, FastSequenceGenerator):
+            generator.packs_weights = not getattr(self.cfg, "fairseq_rounding", False)
+        return generator

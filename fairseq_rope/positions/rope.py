@@ -110,7 +110,10 @@ class RotaryEncoding(PositionEncoding):
             rotated, rest = x[..., : self.dim], x[..., self.dim :]
             # a view of pairs needs even strides, which an odd head dimension has not
             return torch.cat([self._rotate_channels(rotated.contiguous(), rotation), rest], dim=-1)
-        return _Rotation.apply(x, rotation, self.options.layout == "interleaved")
+        is_interleaved = self.options.layout == "interleaved"
+        if not torch.is_grad_enabled():  # autograd takes longer than the rotation of one step
+            return _rotated(x, rotation, is_interleaved)
+        return _Rotation.apply(x, rotation, is_interleaved)
 
 
 class _Rotation(torch.autograd.Function):
@@ -123,12 +126,16 @@ class _Rotation(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, rotation: Tensor, interleaved: bool) -> Tensor:
         ctx.save_for_backward(rotation)
         ctx.interleaved = interleaved
-        return (_rotate_neighbours if interleaved else _rotate_halves)(x, rotation)
+        return _rotated(x, rotation, interleaved)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:
         (rotation,) = ctx.saved_tensors
         return _Rotation.apply(grad, rotation.conj().resolve_conj(), ctx.interleaved), None, None
+
+
+def _rotated(x: Tensor, rotation: Tensor, interleaved: bool) -> Tensor:
+    return (_rotate_neighbours if interleaved else _rotate_halves)(x, rotation)
 
 
 def _rotate_neighbours(x: Tensor, rotation: Tensor) -> Tensor:

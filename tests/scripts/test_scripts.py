@@ -77,6 +77,16 @@ def test_modules_of_the_current_folder_are_not_imported_whatever_pythonpath_is(t
     assert (done.returncode, done.stderr) == (0, b"") and b"usage: scripts/average.sh" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "given, spins", [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "")]
+)
+def test_threads_that_wait_sleep_soon_unless_the_user_chooses(given, spins):
+    shows = ["bash", "-c", "source scripts/environment.sh; echo $GOMP_SPINCOUNT"]
+    environ = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run(shows, cwd=ROOT, env={**environ, **given}, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == spins
+
+
 def test_bash_stays_thin():
     """Reading a script is reading the recipe: what needs thought is Python."""
     lines = {path.name: len(path.read_text().splitlines()) for path in [*SCRIPTS, ROOT / "scripts/environment.sh"]}

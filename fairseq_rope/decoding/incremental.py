@@ -1,0 +1,44 @@
+"""A decoder that goes on by one token at a time, for the beams of several sentences."""
+
+from typing import Dict, List
+
+import torch
+from torch import Tensor
+
+from ..attention import IncrementalState
+from ..stacks import PositionalTransformerDecoder
+
+
+class IncrementalDecoder:
+    """The decoder's own modules, step by step: fairseq's operations in fairseq's order.
+
+    The beams of a sentence are adjacent rows. The first step may have one row for each sentence.
+
+    Args:
+        decoder: its dropout is not active.
+        encoder_out: the encoder's output for B sentences.
+        weight: ``(V, C)``, of the output projection.
+    """
+
+    def __init__(
+        self, decoder: PositionalTransformerDecoder, encoder_out: Dict[str, List[Tensor]], weight: Tensor
+    ) -> None:
+        self.decoder, self.encoder_out, self.weight = decoder, encoder_out, weight
+        self.state: IncrementalState = {}
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """The decoder's output behind the newest of ``tokens`` ``(rows, T)``: ``(rows, C)``."""
+        x, _ = self.decoder.extract_features_scriptable(tokens, self.encoder_out, self.state, has_padding=False)
+        return x[:, -1]
+
+    def logits(self, tokens: Tensor, buffer: Tensor) -> Tensor:
+        """The logits of the next token, ``(rows, V)``; mostly in ``buffer``, which has at least as many rows."""
+        return torch.mm(self.features(tokens), self.weight.t(), out=buffer[: len(tokens)])
+
+    def reorder(self, order: Tensor) -> None:
+        """Row ``i`` continues the former row ``order[i]``; ``order`` is ``(rows,)``, int64."""
+        self.decoder.reorder_beams(self.state, order)
+
+    def keep(self, kept: Tensor) -> None:
+        """Drops finished sentences; ``kept`` ``(sentences,)`` has the former numbers of the others, int64."""
+        self.decoder.keep_sentences(self.state, kept)
