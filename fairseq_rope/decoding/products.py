@@ -15,14 +15,14 @@ _operators: Any = torch.ops.mkldnn
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Whether oneDNN can lay out this weight: in fp32, on a CPU, in a PyTorch that has the operators."""
-    return (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.float
-        and torch.backends.mkldnn.is_available()
-        and hasattr(_operators, "_reorder_linear_weight")
-        and hasattr(_operators, "_linear_pointwise")
-    )
+    """Whether oneDNN can lay out this weight: on a CPU that computes in its precision, fp32 or bf16."""
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    if not all(hasattr(_operators, name) for name in ("_reorder_linear_weight", "_linear_pointwise")):
+        return False
+    if weight.dtype == torch.bfloat16:
+        return bool(getattr(_operators, "_is_mkldnn_bf16_supported", bool)())
+    return weight.dtype == torch.float
 
 
 class Product:

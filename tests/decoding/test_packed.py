@@ -49,6 +49,15 @@ def test_a_product_is_the_linear_layers_also_of_several_layers(rows, bias, monke
     torch.testing.assert_close(Product.of(*layers)(x), expected, **ROUNDING)
 
 
+def test_a_product_in_bf16_is_that_of_its_numbers():
+    torch.manual_seed(0)
+    layer, x = nn.Linear(64, 40).bfloat16(), torch.randn(4, 64).bfloat16()
+    precise = torch.nn.functional.linear(x.float(), layer.weight.float(), layer.bias.float())
+    out = Product.of(layer)(x)
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.float(), precise, rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize("width", [100, 2048, 2050, 2175])
 def test_the_largest_are_those_of_topk(width):
     torch.manual_seed(0)
