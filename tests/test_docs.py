@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import fairseq_rope
 from fairseq_rope.__main__ import _parser
 from fairseq_rope.positions import POSITIONS
 
@@ -58,6 +59,11 @@ def test_links_lead_to_files(page):
 def test_every_page_is_in_the_navigation():
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     assert sorted(name for entry in nav for name in entry.values()) == [page.name for page in MANUAL]
+
+
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (fairseq_rope.__version__, "MIT")
 
 
 def test_commands_are_found():
