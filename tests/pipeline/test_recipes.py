@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.recipes import FOLDER, ROOT, Recipe, load_recipe, recipe_names
-from pipeline.sweep.options import parse
+from pipeline.sweep.options import parse, parse_config
 from pipeline.sweep.sweep import Sweep
 
 DATA = 'train = "train"\nvalid = "valid"\ntests = ["test"]\narchs = ["roformer_tiny"]\n'
@@ -32,10 +32,11 @@ def test_a_recipe_from_elsewhere_finds_its_text_in_its_own_folder(write, tmp_pat
     path = write(DATA)
     recipe = load_recipe(str(path))
     assert (recipe.name, recipe.data, recipe.raw, recipe.option) == ("mine", "mine", tmp_path, str(path))
-    sweep = Sweep(parse([str(path)]))
-    assert sweep.raw == tmp_path and sweep.out == ROOT / "runs/mine"
-    options = sweep.experiments[0].train_options
-    assert options[options.index("--recipe") + 1] == str(path)
+    for args in (parse([str(path)]), parse_config({"recipe": str(path)})):
+        sweep = Sweep(args)
+        assert sweep.raw == tmp_path and sweep.out == ROOT / "runs/mine"
+        options = sweep.experiments[0].train_options
+        assert options[options.index("--recipe") + 1] == str(path)
 
 
 def test_the_path_of_a_recipe_starts_at_the_current_folder_and_extends_at_the_file(write, monkeypatch, tmp_path):
