@@ -79,13 +79,8 @@ def _add_info(commands: Any) -> None:
     parser = commands.add_parser("info", help="print the --user-dir folder, encodings, architectures (the default)")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--user-dir", action="store_true", help="print only the folder for fairseq's --user-dir")
-    shown.add_argument(
-        "--vocabulary",
-        type=whole_number(info.SMALLEST_VOCABULARY),
-        default=info.VOCABULARY,
-        metavar="N",
-        help=f"count parameters for a vocabulary of N types (default: {info.VOCABULARY})",
-    )
+    size: Any = dict(type=whole_number(info.SMALLEST_VOCABULARY), default=info.VOCABULARY, metavar="N")
+    shown.add_argument("--vocabulary", help="parameters with a vocabulary of N types (default: %(default)s)", **size)
     parser.set_defaults(run=lambda args: str(info.USER_DIR) if args.user_dir else info.overview(args.vocabulary))
     parser = commands.add_parser("options", help="print the flags of each encoding, for fairseq-train")
     parser.set_defaults(run=lambda args: info.options())
