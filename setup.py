@@ -42,6 +42,7 @@ setup(
         ],
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
+        "tensorboard": ["tensorboard"],  # which fairseq-train --tensorboard-logdir writes with
         "sweep": [
             'snakemake>=9.27,<10; python_version >= "3.11"',
             'snakemake-executor-plugin-slurm>=2.8,<3; python_version >= "3.11"',

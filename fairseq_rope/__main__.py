@@ -3,6 +3,7 @@
 ::
 
     fairseq-rope info                                            the folder for --user-dir, encodings, architectures
+    fairseq-rope info --user-dir                                 that folder alone
     fairseq-rope options                                         the flags of each encoding, for fairseq-train
     fairseq-rope average FOLDER --last 5 --out FILE              the mean of a run's last checkpoints
     fairseq-rope convert CHECKPOINT --to half --out FILE         the same model in another form
@@ -76,14 +77,11 @@ def png_file(text: str) -> Path:
 
 def _add_info(commands: Any) -> None:
     parser = commands.add_parser("info", help="print the --user-dir folder, encodings, architectures (the default)")
-    parser.add_argument(
-        "--vocabulary",
-        type=whole_number(info.SMALLEST_VOCABULARY),
-        default=info.VOCABULARY,
-        metavar="N",
-        help=f"count parameters for a vocabulary of N types (default: {info.VOCABULARY})",
-    )
-    parser.set_defaults(run=lambda args: info.overview(args.vocabulary))
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--user-dir", action="store_true", help="print only the folder for fairseq's --user-dir")
+    size: Any = dict(type=whole_number(info.SMALLEST_VOCABULARY), default=info.VOCABULARY, metavar="N")
+    shown.add_argument("--vocabulary", help="parameters with a vocabulary of N types (default: %(default)s)", **size)
+    parser.set_defaults(run=lambda args: str(info.USER_DIR) if args.user_dir else info.overview(args.vocabulary))
     parser = commands.add_parser("options", help="print the flags of each encoding, for fairseq-train")
     parser.set_defaults(run=lambda args: info.options())
 

@@ -14,6 +14,9 @@ from .architectures import ARCHITECTURES, REFERENCE, SIZES
 from .options import add_encoding_args
 from .positions import POSITIONS
 
+USER_DIR = Path(__file__).parent
+"""The folder for ``--user-dir``."""
+
 VOCABULARY = 37000
 SMALLEST_VOCABULARY = len(Dictionary())  # fairseq's special symbols
 
@@ -35,7 +38,7 @@ def overview(vocabulary: int = VOCABULARY) -> str:
     rows = [f"{arch:<36}{kind:<22}{count_parameters(arch, vocabulary):>14,}" for arch, kind in kinds.items()]
     return "\n".join(
         [
-            f"--user-dir {Path(__file__).parent}",
+            f"--user-dir {USER_DIR}",
             "",
             f"position encodings (--encoder-position, --decoder-position): {', '.join(POSITIONS)}",
             "",

@@ -52,6 +52,12 @@ def test_info_counts_with_the_vocabulary_that_is_asked_for(capsys):
     assert "one shared vocabulary of 1,000 types" in printed
 
 
+def test_info_prints_the_folder_for_user_dir_alone(capsys):
+    assert main(["info", "--user-dir"]) == 0
+    assert capsys.readouterr() == (f"{ROOT / 'fairseq_rope'}\n", "")
+    assert "--vocabulary: not allowed with" in failure(capsys, "info", "--user-dir", "--vocabulary", 9, status=2)
+
+
 def tiny(vocabulary):
     """roformer_tiny, as large as it is with this vocabulary."""
     model = build(

@@ -1,12 +1,14 @@
 """The manual: README.md stays short, and what README.md, CONTRIBUTING.md and docs/ name exists."""
 
 import argparse
+import ast
 import re
 from pathlib import Path
 
 import pytest
 import yaml
 
+import fairseq_rope
 from fairseq_rope.__main__ import _parser
 from fairseq_rope.positions import POSITIONS
 
@@ -58,6 +60,34 @@ def test_links_lead_to_files(page):
 def test_every_page_is_in_the_navigation():
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     assert sorted(name for entry in nav for name in entry.values()) == [page.name for page in MANUAL]
+
+
+def texts(folder):
+    """The texts in the code of a folder, each as its parts between values."""
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.Constant, ast.JoinedStr)):
+                parts = getattr(node, "values", [node])
+                yield [str(part.value) for part in parts if isinstance(part, ast.Constant)]
+    for path in folder.glob("*.sh"):
+        for message in re.findall(r'die "(.+)"', path.read_text(encoding="utf-8")):
+            yield re.split(r"\$\w+", message)
+
+
+def test_the_likely_errors_are_those_of_the_code():
+    page = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\S+: error: (.+)$", page.split("## Installation")[0], re.MULTILINE)
+    assert len(lines) == 10
+    known = [
+        parts for folder in ("fairseq_rope", "scripts") for parts in texts(ROOT / folder) if sum(map(len, parts)) > 25
+    ]
+    unknown = [line for line in lines if not any(all(part in line for part in parts) for parts in known)]
+    assert [line.split(":")[1] for line in unknown] == [" invalid choice"]  # of fairseq-train
+
+
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (fairseq_rope.__version__, "MIT")
 
 
 def test_commands_are_found():

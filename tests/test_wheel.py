@@ -73,6 +73,8 @@ def test_the_command_works_where_the_repository_is_out_of_sight(installed, tmp_p
     where, *path = run(tmp_path, installed / "bin/python", "-c", WHERE).stdout.splitlines()
     assert installed in Path(where).parents
     assert not {str(ROOT.resolve()), str(ROOT.resolve() / "scripts")} & set(path)
+    user_dir = run(tmp_path, installed / "bin/fairseq-rope", "info", "--user-dir")
+    assert user_dir.stdout == f"{Path(where).parent}\n" and user_dir.stderr == ""
     info = run(tmp_path, installed / "bin/fairseq-rope", "info", "--vocabulary", 100)
     assert info.stdout.startswith(f"--user-dir {Path(where).parent}\n") and info.stderr == ""
     options = run(tmp_path, installed / "bin/python", "-m", "fairseq_rope", "options")

@@ -16,6 +16,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Failure(RuntimeError):
     """A problem that the user can solve; the message is one line and names the remedy."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.splitlines()))  # the name of a file may have several
+
 
 class Signalled(BaseException):
     """A signal that ends the command."""

@@ -59,7 +59,7 @@ class Experiment:
     def train_options(self) -> List[Any]:
         """Options of train.sh."""
         places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
-        what = ["--recipe", self.recipe.name, "--seed", self.seed, *self.options]
+        what = ["--recipe", self.recipe.option, "--seed", self.seed, *self.options]
         return [*places, *what, "--", *self.flags, *self.system.flags]
 
     @property

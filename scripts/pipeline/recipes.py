@@ -1,8 +1,10 @@
 """Recipes: what to prepare, how to train, and what to average and score; one small TOML file each.
 
-A recipe that ``extends`` another takes its entries, and its data.
+A recipe that ``extends`` another takes its entries, and shares its data unless it names others. A recipe that names no
+text consists of hyper-parameters: it is for data that are prepared already.
 """
 
+import re
 import shlex
 import sys
 from dataclasses import dataclass, field, fields
@@ -16,18 +18,26 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FOLDER = Path(__file__).parent.parent / "recipes"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "scripts/recipes"
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+LARGEST = 1 << 16
+"""The size of the largest file that is read as a recipe, in bytes."""
+
+TEXT = ("train", "valid", "tests")
+DATA = (*TEXT, "source", "target", "download", "join", "prepare")
+"""Entries that determine the prepared data."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The entries of a recipe file; all but the text files and the architectures have a default."""
+    """The entries of a recipe file."""
 
     name: str
     train: str = ""
     valid: str = ""
     tests: List[str] = field(default_factory=list)
-    """Names of the raw text, without the language: ``train`` stands for ``train.en`` and ``train.de``."""
+    """Names of the raw text, without the language: ``train`` stands for ``train.en`` and ``train.de``. All or none."""
     source: str = "en"
     target: str = "de"
     download: bool = False
@@ -48,7 +58,11 @@ class Recipe:
     archs: List[str] = field(default_factory=list)
     """The architectures to train when the user names none."""
     data: str = ""
-    """The recipe whose data this one shares; its own name if it extends none."""
+    """The recipe whose data this one shares: its own name, unless it extends one and names no other data."""
+    raw: Path = Path()
+    """Where the raw text is: ``data/NAME`` in the project, or the folder of a recipe that is elsewhere."""
+    option: str = ""
+    """What ``--recipe`` calls it: its name in ``scripts/recipes``, or its path."""
 
     @property
     def train_flags(self) -> List[str]:
@@ -63,34 +77,73 @@ def recipe_names() -> List[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
-def load_recipe(name: str, extending: Tuple[str, ...] = ()) -> Recipe:
-    """Reads the recipe of this name.
+def load_recipe(option: str) -> Recipe:
+    """Reads a recipe.
 
     Args:
-        extending: the recipes that extend it.
+        option: the name of a file in ``scripts/recipes``, or the path of any other; a path ends in ``.toml``.
 
     Raises:
         Failure: there is no such recipe, or its file is wrong; the message names the entry.
     """
-    if name not in recipe_names():
-        raise Failure(f"unknown recipe '{name}'; there are: {' '.join(recipe_names())}")
-    path = FOLDER / f"{name}.toml"
-    try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise Failure(f"{path}: not TOML: {error}") from None
-    base: Dict[str, Any] = {"data": name}
+    return _load(_find(option, Path()), ())
+
+
+def _find(option: str, folder: Path) -> Path:
+    """The file of a recipe; a relative path starts at ``folder``."""
+    if not option.endswith(".toml"):
+        if option not in recipe_names():
+            raise Failure(
+                f"unknown recipe {option!r}; there are: {' '.join(recipe_names())}; the path of another ends in .toml"
+            )
+        return FOLDER / f"{option}.toml"
+    path = folder / option
+    if not path.is_file():
+        raise Failure(f"{path}: there is no such recipe")
+    path, bundled = path.resolve(), FOLDER / path.name
+    if not NAME.fullmatch(path.stem):
+        raise Failure(
+            f"{path}: rename the recipe: its name goes into other names, so it is letters, digits, '_', '.' and '-'"
+        )
+    if bundled.is_file() and not bundled.samefile(path):
+        raise Failure(f"{path}: rename the recipe: there is one of this name in scripts/recipes")
+    return path
+
+
+def _load(path: Path, extending: Tuple[Path, ...]) -> Recipe:
+    """Reads the recipe in a file, which the recipes in ``extending`` extend."""
+    entries, bundled = _read(path), path.parent.samefile(FOLDER)
+    base: Dict[str, Any] = {key: value for key, value in vars(Recipe("")).items() if key in DATA}
     if "extends" in entries:
         other = entries.pop("extends")
-        if other in (name, *extending):
+        _check(path, "extends", other, str)
+        file = _find(other, path.parent)
+        if file in (path, *extending):
             raise Failure(f"{path}: extends itself")
-        base = dict(vars(load_recipe(other, (name, *extending))))
-    known = {entry.name: entry.type for entry in fields(Recipe) if entry.name not in ("name", "data")}
+        base = dict(vars(_load(file, (path, *extending))))
+    known = {entry.name: entry.type for entry in fields(Recipe) if entry.name not in ("name", "data", "raw", "option")}
     for key, value in entries.items():
         if key not in known:
-            raise Failure(f"{path}: unknown entry '{key}'; there are: {' '.join(known)}")
+            raise Failure(f"{path}: unknown entry {key!r:.80}; there are: {' '.join(known)}")
         _check(path, key, value, known[key])
-    recipe = Recipe(**{**base, **entries, "name": name})
+    if any(entries.get(key, base[key]) != base[key] for key in DATA):
+        base.update(data=path.stem, raw=ROOT / "data" / path.stem if bundled else path.parent)
+    recipe = Recipe(**{**base, **entries, "name": path.stem, "option": path.stem if bundled else str(path)})
+    _check_values(path, recipe)
+    return recipe
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    if path.stat().st_size > LARGEST:
+        raise Failure(f"{path}: larger than {LARGEST} bytes: is it a recipe?")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{path}: not TOML: {error}") from None
+
+
+def _check_values(path: Path, recipe: Recipe) -> None:
+    """Raises Failure for an entry that has the right type and cannot be used."""
     for key in ("flags", "prepare"):
         try:
             shlex.split(getattr(recipe, key))
@@ -99,10 +152,17 @@ def load_recipe(name: str, extending: Tuple[str, ...] = ()) -> Recipe:
     for key in ("max_update", "save_every", "average", "target_tokens"):
         if getattr(recipe, key) is not None and getattr(recipe, key) < 1:
             raise Failure(f"{path}: '{key}' must be at least 1")
-    for key in ("train", "valid", "tests", "archs"):
-        if not getattr(recipe, key):
+    for key in ("train", "valid", "tests", "source", "target", "archs"):
+        value = getattr(recipe, key)
+        for text in [value] if isinstance(value, str) else value:
+            if not text.isprintable():
+                raise Failure(f"{path}: '{key}' has a character that cannot be printed: {text!r:.80}")
+    if len(set(recipe.tests)) < len(recipe.tests):
+        raise Failure(f"{path}: 'tests' names a test set twice: name it once")
+    named = [key for key in TEXT if getattr(recipe, key)]
+    for key in (*TEXT, "archs"):
+        if named and not getattr(recipe, key):
             raise Failure(f"{path}: '{key}' is missing")
-    return recipe
 
 
 def _check(path: Path, key: str, value: Any, expected: Any) -> None:
@@ -113,4 +173,4 @@ def _check(path: Path, key: str, value: Any, expected: Any) -> None:
     right = type(value) is kind and (item is None or all(type(entry) is item for entry in value))
     if not right:
         what = f"a list of {item.__name__}" if item else kind.__name__
-        raise Failure(f"{path}: '{key}' must be {what}, not {value!r}")
+        raise Failure(f"{path}: '{key}' must be {what}, not {value!r:.80}")

@@ -21,11 +21,14 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
     options, flags = split_at_dashes(argv)
     parser = kind(doc)
     number = whole_number(1)
-    parser.add_argument("recipe", help=f"name of a file in scripts/recipes: {', '.join(recipe_names())}")
+    parser.add_argument(
+        "recipe", help=f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file"
+    )
     parser.add_argument(
         "--data",
         type=Path,
-        help="folder with the recipe's raw text (default: data/RECIPE in the project; WMT14 is downloaded)",
+        help="folder with the recipe's raw text (default: data/RECIPE in the project, or the folder of a .toml file "
+        "elsewhere; WMT14 is downloaded)",
     )
     parser.add_argument("--mirror", type=not_empty, help="as in scripts/download.sh")
     parser.add_argument("--news-commentary", metavar="N", help="as in scripts/download.sh")

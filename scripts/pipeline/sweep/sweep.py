@@ -45,6 +45,11 @@ class Sweep:
         self.args, self.recipe = args, load_recipe(args.recipe)
         check_flags(args.flags)
         recipe = self.recipe
+        if not recipe.tests:
+            raise Failure(
+                f"the recipe {recipe.name} names no text: give it to scripts/train.sh, or write a recipe that extends "
+                "it and names train, valid and tests (docs/own-data.md)"
+            )
         check_average(args.max_update or recipe.max_update, args.save_every or recipe.save_every, recipe.average)
         self.out: Path = args.out or ROOT / "runs" / recipe.data
         self.data = self.out / "data"
@@ -53,13 +58,13 @@ class Sweep:
         # beside the runs of the recipe with the same data
         self.runs = self.out / recipe.name.removeprefix(f"{recipe.data}_") if recipe.data != recipe.name else self.out
         self.downloads = recipe.download and not args.data
-        self.raw: Path = self.out / "raw" if self.downloads else args.data or ROOT / "data" / recipe.data
+        self.raw: Path = self.out / "raw" if self.downloads else args.data or recipe.raw
         given = [("--mirror", args.mirror), ("--news-commentary", args.news_commentary)]
         options = [word for name, value in given if value for word in (name, value)]
         if options and not self.downloads:
             raise Failure(f"{options[0]} is for recipes that download, without --data")
         self.download_options: List[Any] = ["--out", self.raw, *options]
-        self.joined = {f"{recipe.tests[0]}_x{count}": count for count in recipe.join}
+        self.joined = {f"{Path(recipe.tests[0]).name}_x{count}": count for count in recipe.join}
         """The test sets of joined sentences, to the number of sentences joined."""
         tests = [*recipe.tests, *self.joined]
         self.subsets = {f"test{number or ''}": name for number, name in enumerate(tests)}

@@ -21,7 +21,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")
     parser.add_argument("--out", type=Path, required=True, help="output folder: checkpoints/, train.log and run.json")
-    parser.add_argument("--recipe", help="hyper-parameters: the name of a file in scripts/recipes, without .toml")
+    parser.add_argument("--recipe", help="hyper-parameters: a name in scripts/recipes, or the path of any .toml file")
     parser.add_argument("--seed", type=whole_number(0), default=1, help="random seed (default: 1)")
     parser.add_argument("--max-update", type=number, help="number of updates (default: the recipe's, else 100000)")
     parser.add_argument(

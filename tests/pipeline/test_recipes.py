@@ -1,0 +1,122 @@
+"""Recipes: from scripts/recipes or from anywhere, with data or without."""
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.recipes import FOLDER, ROOT, Recipe, load_recipe, recipe_names
+from pipeline.sweep.options import parse, parse_config
+from pipeline.sweep.sweep import Sweep
+
+DATA = 'train = "train"\nvalid = "valid"\ntests = ["test"]\narchs = ["roformer_tiny"]\n'
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="mine"):
+        path = tmp_path / f"{name}.toml"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_bytes(text.encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_of_the_project_loads_by_its_name_and_by_its_path(name):
+    recipe = load_recipe(name)
+    assert recipe == load_recipe(str(FOLDER / f"{name}.toml")) and recipe.option == recipe.name == name
+    assert not recipe.data or recipe.raw == ROOT / "data" / recipe.data
+
+
+def test_a_recipe_from_elsewhere_finds_its_text_in_its_own_folder(write, tmp_path):
+    path = write(DATA)
+    recipe = load_recipe(str(path))
+    assert (recipe.name, recipe.data, recipe.raw, recipe.option) == ("mine", "mine", tmp_path, str(path))
+    for args in (parse([str(path)]), parse_config({"recipe": str(path)})):
+        sweep = Sweep(args)
+        assert sweep.raw == tmp_path and sweep.out == ROOT / "runs/mine"
+        options = sweep.experiments[0].train_options
+        assert options[options.index("--recipe") + 1] == str(path)
+
+
+def test_the_path_of_a_recipe_starts_at_the_current_folder_and_extends_at_the_file(write, monkeypatch, tmp_path):
+    write(DATA + "average = 3", "shared/base")
+    write('extends = "shared/base.toml"\naverage = 4', "mine")
+    write('extends = "../mine.toml"\nmax_update = 7', "further/yours")
+    monkeypatch.chdir(tmp_path / "further")
+    recipe = load_recipe("yours.toml")
+    assert (recipe.average, recipe.max_update, recipe.data) == (4, 7, "base")
+    assert recipe.raw == tmp_path / "shared" and recipe.option == str(tmp_path / "further/yours.toml")
+
+
+def test_a_recipe_that_names_other_data_than_the_one_it_extends_does_not_share_them(write, tmp_path):
+    assert load_recipe("multi30k_cpu").data == "multi30k"
+    same = load_recipe(str(write('extends = "multi30k"\naverage = 2\ntarget = "de"')))
+    assert (same.data, same.raw) == ("multi30k", ROOT / "data/multi30k")
+    back = load_recipe(str(write('extends = "multi30k"\nsource = "de"\ntarget = "en"')))
+    assert (back.data, back.raw, back.tests) == ("mine", tmp_path, ["test_2016_flickr"])
+    own = load_recipe(str(write(f'extends = "small"\n{DATA}')))
+    assert (own.data, own.flags) == ("mine", load_recipe("small").flags)
+
+
+def test_a_recipe_without_text_trains_and_is_not_reproduced(write):
+    path = str(write("max_update = 5"))
+    assert load_recipe(path) == Recipe("mine", max_update=5, option=path)
+    with pytest.raises(
+        Failure, match=r"the recipe small names no text: give it to scripts/train\.sh, or write a recipe"
+    ):
+        Sweep(parse(["small"]))
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        ("x = ", "not TOML"),
+        ("\x00", "not TOML"),
+        ("a = " + "[" * 9999, "not TOML"),
+        ("#" * 70000, "larger than 65536 bytes: is it a recipe?"),
+        ("name = 'x'", "unknown entry 'name'; there are: train valid tests"),
+        ("'a\\nb' = 1".replace("'", '"'), r"unknown entry 'a\nb'"),
+        ("max_update = true", "'max_update' must be int, not True"),
+        ("max_update = 0", "'max_update' must be at least 1"),
+        (f"archs = [{'1, ' * 999}]", "'archs' must be a list of str, not [1, 1"),
+        ("extends = ['small']", "'extends' must be str, not ['small']"),
+        ("extends = 'smal'", "unknown recipe 'smal'; there are: demo"),
+        ("extends = 'no.toml'", "no.toml: there is no such recipe"),
+        ("extends = 'mine.toml'", "extends itself"),
+        ("flags = \"--lr '1\"", "'flags' cannot be split into words"),
+        (DATA.replace("train\"", 'tr\\nain"', 1), r"'train' has a character that cannot be printed: 'tr\nain'"),
+        (DATA.replace('"test"', '"test", "test"'), "'tests' names a test set twice"),
+        ('train = "x"', "'valid' is missing"),
+        (DATA.replace("archs", "#"), "'archs' is missing"),
+    ],
+)  # fmt: skip
+def test_a_wrong_recipe_is_refused_in_one_line(write, text, message):
+    with pytest.raises(Failure) as refused:
+        load_recipe(str(write(text)))
+    said = str(refused.value)
+    assert message in said and "\n" not in said and len(said) < 600
+
+
+@pytest.mark.parametrize(
+    "name,message",
+    [
+        ("nope", "unknown recipe 'nope'; there are: demo mix"),
+        ("a\nb.toml", "a b.toml: there is no such recipe"),
+        ("a b.toml", "rename the recipe: its name goes into other names"),
+        ("demo.toml", "rename the recipe: there is one of this name in scripts/recipes"),
+        (".toml", "there is no such recipe"),
+    ],
+)
+def test_a_recipe_that_is_missing_or_has_an_unsuitable_name_is_refused(write, tmp_path, monkeypatch, name, message):
+    monkeypatch.chdir(tmp_path)
+    write(DATA, "a b"), write(DATA, "demo"), (tmp_path / ".toml").mkdir()
+    with pytest.raises(Failure) as refused:
+        load_recipe(name)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_recipes_that_extend_each_other_are_refused(write):
+    write('extends = "b.toml"', "a")
+    with pytest.raises(Failure, match="extends itself"):
+        load_recipe(str(write('extends = "a.toml"', "b")))

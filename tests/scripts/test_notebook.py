@@ -1,0 +1,30 @@
+"""The notebook docs/first_steps.ipynb runs from its first cell to its last."""
+
+import json
+
+import pytest
+from PIL import Image
+
+from ..commands import ENVIRONMENT, ROOT
+from ..processes import preloaded
+
+NOTEBOOK = json.loads((ROOT / "docs/first_steps.ipynb").read_text(encoding="utf-8"))
+CODE = ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_is_stored_without_outputs():
+    cells = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+    assert [cell for cell in cells if cell["outputs"] or cell["execution_count"]] == []
+
+
+@pytest.mark.slow
+def test_the_notebook_trains_translates_and_draws(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, value in {**ENVIRONMENT, **preloaded()}.items():
+        monkeypatch.setenv(name, value)
+    program = "\n".join(CODE)
+    assert program.count('"--max-update", 500') == 1
+    exec(program.replace('"--max-update", 500', '"--max-update", 125'), {})
+    assert "[train] train: " in capsys.readouterr().out
+    for name in ("bias.png", "distance.png"):
+        assert min(Image.open(tmp_path / "first_steps" / name).size) > 300
