@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from .command import Failure
+from .languages import RULE, is_language
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -99,6 +100,9 @@ def load_recipe(name: str, extending: Tuple[str, ...] = ()) -> Recipe:
     for key in ("max_update", "save_every", "average", "target_tokens"):
         if getattr(recipe, key) is not None and getattr(recipe, key) < 1:
             raise Failure(f"{path}: '{key}' must be at least 1")
+    for key in ("source", "target"):
+        if not is_language(getattr(recipe, key)):
+            raise Failure(f"{path}: '{key}' must be a language code ({RULE}), not {getattr(recipe, key)!a}")
     for key in ("train", "valid", "tests", "archs"):
         if not getattr(recipe, key):
             raise Failure(f"{path}: '{key}' is missing")

@@ -1,0 +1,93 @@
+"""Learns one model of SentencePiece on both sides of the training set.
+
+The model depends on the text and the number of pieces alone: not on the number of processes, nor on the place of the
+files.
+"""
+
+import io
+import json
+import subprocess
+import sys
+import unicodedata
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Sequence, Set
+
+from ..command import Failure
+from ..failures import last_error
+from ..files import replacing
+from ..processes import RUN
+from ..processing.pieces import library
+
+SENTENCES = 2000000
+"""How many lines to learn from at most, at equal distances in the text: the library keeps them in memory."""
+
+MOST_CHARACTERS = 0.5
+"""Every character becomes a piece of its own if they need no more than this share of the pieces."""
+
+USUAL_COVERAGE = 0.9995
+"""Otherwise the share of the text whose characters do: the library's default."""
+
+THREADS = 16
+"""The library's default. The sums, and with them the pieces, depend on it."""
+
+
+def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
+    """Writes the model to ``out``; returns its numbers of pieces, of characters in the text, and the coverage.
+
+    The library hears no signals while it learns: another process calls it.
+
+    Raises:
+        Failure: the text has too many characters for this number of pieces, or none.
+    """
+    command = [sys.executable, str(RUN), __spec__.name, str(pieces), *map(str, paths)]
+    done = subprocess.run(command, capture_output=True)
+    if done.returncode:
+        reason = last_error(done.stderr.decode("utf-8", errors="replace"))
+        if "required_chars" in reason:
+            raise Failure(f"--vocabulary {pieces} is too small for the characters of the text: raise it")
+        raise Failure(f"SentencePiece cannot learn from {' and '.join(map(str, paths))}: {reason}")
+    with replacing(out) as file:
+        file.write(done.stdout)
+    return dict(json.loads(done.stderr.splitlines()[-1]))
+
+
+def sentences(paths: Sequence[Path], step: int) -> Iterator[str]:
+    """Every ``step``-th line."""
+    for path in paths:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for line in islice(lines, 0, None, step):
+                yield line.rstrip("\n")
+
+
+def train(paths: Sequence[Path], pieces: int) -> "tuple[bytes, Dict[str, Any]]":
+    """The model, and its numbers."""
+    total = sum(1 for _ in sentences(paths, 1))
+    step = max(1, -(-total // SENTENCES))
+    characters: Set[str] = set()
+    for sentence in sentences(paths, step):
+        characters.update(unicodedata.normalize("NFKC", sentence))
+    coverage = 1.0 if len(characters) <= MOST_CHARACTERS * pieces else USUAL_COVERAGE
+    model = io.BytesIO()
+    library().SentencePieceTrainer.train(
+        sentence_iterator=sentences(paths, step),
+        model_writer=model,
+        vocab_size=pieces,
+        hard_vocab_limit=False,  # fewer, if the text has no more
+        character_coverage=coverage,
+        pad_id=3,  # reserves fairseq's <pad>, as <unk>, <s> and </s> are
+        num_threads=THREADS,
+        minloglevel=2,
+    )
+    return model.getvalue(), {"characters": len(characters), "coverage": coverage}
+
+
+def main(argv: List[str]) -> None:
+    model, numbers = train([Path(name) for name in argv[1:]], int(argv[0]))
+    processor = library().SentencePieceProcessor(model_proto=model)
+    sys.stdout.buffer.write(model)
+    print(json.dumps({"pieces": processor.get_piece_size(), **numbers}), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
