@@ -1,10 +1,11 @@
-"""Reads a model folder: ``checkpoint.pt``, ``bpecodes``, the two dictionaries and ``prepare.json`` of one run.
+"""Reads a model folder: ``checkpoint.pt``, the two dictionaries, ``prepare.json``, and ``bpecodes`` or
+``sentencepiece.bpe.model`` of one run.
 
 ``scripts/average.sh`` makes such folders.
 """
 
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any, List, Tuple
 
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
@@ -55,6 +56,12 @@ def check_files(folder: Path, *names: str) -> None:
     for name in names:
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder / name}: missing: {REMEDY}")
+
+
+def text_files(folder: Path) -> List[Path]:
+    """The files that say how to split text, as far as they are there."""
+    names = ("prepare.json", "bpecodes", "sentencepiece.bpe.model")
+    return [folder / name for name in names if (folder / name).is_file()] + sorted(folder.glob("vocabulary.*"))
 
 
 def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:

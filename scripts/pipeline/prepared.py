@@ -31,7 +31,7 @@ class Prepared:
 
     source: str = ""
     target: str = ""
-    """The languages; empty if the file does not name them, as those of version 0.2.0."""
+    """The languages; empty if the file is older and does not name them."""
     subwords: str = "bpe"
     """How words were split, and joined again: one of :data:`SUBWORDS`."""
     hyphens_kept: bool = False
@@ -86,7 +86,7 @@ def read_languages(data: Path) -> Tuple[str, str]:
     prepared = read_prepared(data, remedy)
     if prepared.source and prepared.target:
         return prepared.source, prepared.target
-    # data of version 0.2.0: train.en-de.en.idx and train.en-de.de.idx
+    # older data: train.en-de.en.idx and train.en-de.de.idx
     names = [path.name.split(".") for path in sorted((data / "bin").glob("*.*-*.*.idx"))]
     sides = {(name[1], name[2]) for name in names if len(name) == 4}
     for pair, source in sorted(sides):

@@ -114,7 +114,10 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     sides = [data / "raw" / f"{subset}.{lang}" for lang in (source, target)]
     for path in sides:
         if not path.is_file():
-            raise Failure(f"{path} not found: run scripts/prepare.sh --out {data} again")
+            raise Failure(
+                f"{data} has no raw text of '{subset}' ({path.name}): run scripts/prepare.sh --out {data} again, with "
+                "--binarized also with --test PREFIX"
+            )
     out = run / "scores" / f"{subset}.json"
     name = options.name or str(run)
     checkpoint = sha256(_checkpoint(run))

@@ -46,7 +46,7 @@ def processing(folder, kind, **entries):
 def test_prepare_json_chooses_the_kind(folder):
     for kind, expected in KINDS.items():
         assert type(processing(folder, kind)) is expected
-    write_json(folder / "prepare.json", {"hyphens": "kept"})  # of version 0.2.0
+    write_json(folder / "prepare.json", {"hyphens": "kept"})  # an older one
     assert type(text_processing(folder, read_prepared(folder, ""), "en", "de")) is KINDS["bpe"]
 
 
