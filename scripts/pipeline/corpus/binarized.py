@@ -43,6 +43,8 @@ class Binarized:
         self.langs: Tuple[str, str] = (args.source, args.target)
         self.files = self._find()
         self.sizes = self._check()
+        if args.codes and not args.codes.is_file():
+            raise Failure(f"{args.codes} not found: give the file that your text was split with")
         if args.codes:
             KINDS[args.subwords].read(args.codes, "give the file that your text was split with")
 
