@@ -19,7 +19,7 @@ from ..command import Failure, say
 from ..files import copy, sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..prepared import MODELS, NAME
-from ..processing import KINDS
+from ..processing.kinds import KINDS
 from ..provenance import versions
 from ..steps import Steps
 from .text import copy_sets

@@ -6,6 +6,7 @@ files.
 
 import io
 import json
+import signal
 import subprocess
 import sys
 import unicodedata
@@ -28,8 +29,8 @@ MOST_CHARACTERS = 0.5
 USUAL_COVERAGE = 0.9995
 """Otherwise the share of the text whose characters do: the library's default."""
 
-THREADS = 16
-"""The library's default. The sums, and with them the pieces, depend on it."""
+KIND = "bpe"
+"""The other kind, unigram, made 2 to 9% more pieces of text of Multi30k, and took ten times as long to learn."""
 
 
 def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
@@ -44,6 +45,8 @@ def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
     done = subprocess.run(command, capture_output=True)
     if done.returncode:
         reason = last_error(done.stderr.decode("utf-8", errors="replace"))
+        if done.returncode < 0:
+            reason = f"ended by signal {signal.Signals(-done.returncode).name}: is there enough memory?"
         if "required_chars" in reason:
             raise Failure(f"--vocabulary {pieces} is too small for the characters of the text: raise it")
         raise Failure(f"SentencePiece cannot learn from {' and '.join(map(str, paths))}: {reason}")
@@ -72,11 +75,11 @@ def train(paths: Sequence[Path], pieces: int) -> "tuple[bytes, Dict[str, Any]]":
     library().SentencePieceTrainer.train(
         sentence_iterator=sentences(paths, step),
         model_writer=model,
+        model_type=KIND,
         vocab_size=pieces,
         hard_vocab_limit=False,  # fewer, if the text has no more
         character_coverage=coverage,
         pad_id=3,  # reserves fairseq's <pad>, as <unk>, <s> and </s> are
-        num_threads=THREADS,
         minloglevel=2,
     )
     return model.getvalue(), {"characters": len(characters), "coverage": coverage}

@@ -20,7 +20,8 @@ from ..command import Failure, Parser, fill, run, split_at_dashes, whole_number
 from ..files import read_lines, sha256, write_json, write_text
 from ..lock import locked
 from ..prepared import read_languages, read_prepared
-from ..processing import Processing, text_processing
+from ..processing.base import Processing
+from ..processing.kinds import text_processing
 from ..settings import check_data
 from ..steps import Steps, fingerprint
 from .generate import generate

@@ -6,7 +6,7 @@ from typing import List, Optional, Sequence, Union
 from fairseq_rope.checkpoints.model_folder import REMEDY, read_languages
 
 from ..prepared import read_prepared
-from ..processing import text_processing
+from ..processing.kinds import text_processing
 from .engines import CTranslate2Engine, FairseqEngine
 
 

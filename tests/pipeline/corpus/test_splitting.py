@@ -151,7 +151,7 @@ def test_the_model_is_the_librarys_and_depends_on_the_text_alone(corpus, model, 
     assert (tmp_path / "again").read_bytes() == model.read_bytes()
     lines = [line for name in ("train.en", "train.zh") for line in (corpus / name).read_text("utf-8").split("\n")[:-1]]
     whole = io.BytesIO()
-    settings = dict(vocab_size=400, hard_vocab_limit=False, character_coverage=1.0, pad_id=3, num_threads=16)
+    settings = dict(vocab_size=400, hard_vocab_limit=False, character_coverage=1.0, pad_id=3, model_type="bpe")
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_writer=whole, minloglevel=2, **settings
     )

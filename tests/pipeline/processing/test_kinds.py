@@ -11,8 +11,8 @@ from pipeline.command import Failure
 from pipeline.corpus import learn_pieces
 from pipeline.files import sha256, write_json
 from pipeline.prepared import MODELS, read_prepared
-from pipeline.processing import KINDS, text_processing
 from pipeline.processing.base import UNKNOWN
+from pipeline.processing.kinds import KINDS, text_processing
 from pipeline.processing.pieces import MODEL
 
 from ..chinese import chinese
