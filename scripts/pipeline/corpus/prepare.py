@@ -71,11 +71,10 @@ class Preparation:
         say(f"prepared: {args.out}")
 
     def _check(self, files: Sequence[Path]) -> None:
-        """Raises Failure for the filtered newstest2014, text that cannot be split, and too little disk space."""
+        """Raises Failure for the filtered newstest2014, too little disk space, and text that cannot be split."""
         for file in files:
             if "newstest2014" in file.name:
                 check_test_set(str(file), sum(1 for _ in read_file(file)))
-        self.splitting.check(files[: len(self.langs)])
         needed = COPIES * sum(file.stat().st_size * (3 if file.suffix == ".gz" else 1) for file in files)
         there = next(folder for folder in (self.out, *self.out.parents) if folder.is_dir())
         free = shutil.disk_usage(there).free
@@ -84,6 +83,7 @@ class Preparation:
                 f"{self.args.out} has {free >> 20:,} MiB free, and about {needed >> 20:,} are needed: make room or "
                 "choose another --out"
             )
+        self.splitting.check(files[: len(self.langs)])
 
     def _steps(self, hashes: Sequence[str]) -> None:
         """Runs the steps, each with its settings. Trained runs know their data by these lines: never change them."""
