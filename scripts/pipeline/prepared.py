@@ -13,8 +13,8 @@ from .shape import TEXT, Value
 NAME = "prepare.json"
 LANGUAGE = Value(f"a language code ({RULE})", is_language)
 SUBWORDS = ("bpe", "sentencepiece", "none")
-MODELS = {"bpe": ["bpecodes"], "sentencepiece": ["sentencepiece.bpe.model"]}
-"""Kind of subwords, to the file that it was learned into."""
+MODELS = {"bpe": "bpecodes", "sentencepiece": "sentencepiece.bpe.model"}
+"""Kind of subwords, to the file that it was learned into: fairseq's ``from_pretrained`` finds it by this name."""
 
 KIND = Value("'bpe', 'sentencepiece' or 'none'", lambda value: value in SUBWORDS)
 HYPHENS = Value("'split' or 'kept'", lambda value: value in ("split", "kept"))
@@ -45,7 +45,7 @@ class Prepared:
     def split_by(self) -> List[str]:
         """The names of the files that say how to split text; none if the user gave none for data of their own."""
         vocabularies = [name for name in self.sha256 if name.startswith("vocabulary.") and "/" not in name]
-        names = [*MODELS.get(self.subwords, []), *vocabularies]
+        names = [MODELS[self.subwords], *vocabularies] if self.subwords in MODELS else []
         return [name for name in names if name in self.sha256] if self.sha256 else names
 
     def check(self, files: Iterable[Path], remedy: str) -> None:

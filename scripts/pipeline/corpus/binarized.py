@@ -117,7 +117,7 @@ class Binarized:
         args = self.args
         kept = [self.out / "bin" / name for name in self.files if name.startswith("dict.")]
         if args.codes:
-            kept.append(self.out / MODELS[args.subwords][0])
+            kept.append(self.out / MODELS[args.subwords])
             copy(args.codes, kept[-1])
         raw = sorted(path for path in (self.out / "raw").iterdir() if path.name.split(".")[-1] in self.langs)
         return {

@@ -9,6 +9,7 @@ and learning subwords (one long computation) begin anew. It prints the numbers o
 Examples:
   scripts/prepare.sh --train data/demo/train --valid data/demo/valid --test data/demo/test --merges 500 --out /tmp/demo
   scripts/prepare.sh --train my/train --valid my/valid --test my/test --target zh --subwords sentencepiece --out /tmp/my
+  scripts/prepare.sh --binarized my/data-bin --target fr --subwords bpe --codes my/codes --test my/test --out /tmp/fr
 """
 
 import argparse

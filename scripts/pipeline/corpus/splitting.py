@@ -10,13 +10,16 @@ from typing import Any, Dict, List, Sequence, Tuple, Type
 from ..command import fill, say
 from ..files import read_shaped, write_json
 from ..languages import base
+from ..prepared import MODELS
 from ..processes import RUN
-from ..processing.pieces import MODEL, library
+from ..processing.pieces import library
 from ..shape import WHOLE
 from ..steps import Steps
 from . import bpe, learn_pieces
 from .shards import map_lines
 from .spaces import check_spaces
+
+CODES, MODEL = MODELS["bpe"], MODELS["sentencepiece"]
 
 LINES = 200000
 """The largest size of a shard."""
@@ -80,7 +83,7 @@ class Splitting(ABC):
         for subset in self.subsets:
             for lang in self.langs:
                 values = dict(lang=lang, language=base(lang), out=self.out, split_hyphens=split_hyphens, run=RUN)
-                values.update(codes=self.out / "bpecodes", model=self.out / MODEL)
+                values.update(codes=self.out / CODES, model=self.out / MODEL)
                 files = [Path(path) for path in fill(depends, **values)]
                 name = f"{subset}.{lang}"
                 sides = (self.out / source / name, self.out / target / name)
@@ -107,7 +110,7 @@ class MosesBPE(Splitting):
         steps.setting(f"merges {self.merges}")
         if args.vocabulary_threshold:
             steps.setting(f"vocabulary threshold {args.vocabulary_threshold}")
-        steps.step("learn-bpe", ["bpecodes", "bpe.json"], self._learn)
+        steps.step("learn-bpe", [CODES, "bpe.json"], self._learn)
         steps.step("apply-bpe", [f"bpe/{name}" for name in names], self._apply)
 
     @property
@@ -125,7 +128,7 @@ class MosesBPE(Splitting):
 
     @property
     def files(self) -> List[Path]:
-        return [self.out / "bpecodes", *self._vocabularies]
+        return [self.out / CODES, *self._vocabularies]
 
     def _tokenize(self) -> None:
         self._over_all("raw", "tok", self.args.tokenize)
@@ -136,7 +139,7 @@ class MosesBPE(Splitting):
             if not sys.stderr.isatty():  # the library's bar is for a terminal
                 log = stack.enter_context((self.out / "learn_bpe.log").open("w", encoding="utf-8"))
                 stack.enter_context(contextlib.redirect_stderr(log))
-            counts = bpe.learn(sides, self.merges, self.out / "bpecodes", self.args.workers, self._vocabularies)
+            counts = bpe.learn(sides, self.merges, self.out / CODES, self.args.workers, self._vocabularies)
         write_json(self.out / "bpe.json", counts)
 
     def _apply(self) -> None:

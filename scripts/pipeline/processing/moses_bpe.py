@@ -10,6 +10,7 @@ from subword_nmt.apply_bpe import BPE, read_vocabulary
 
 from ..command import Failure
 from ..languages import base
+from ..prepared import MODELS
 from .base import Processing, one_line
 from .detokenize import detokenize
 
@@ -34,7 +35,7 @@ class MosesBPE(Processing):
         lang = base(self.source)
         self.normalizer = MosesPunctNormalizer(lang, post_remove_control_chars=True)
         self.tokenizer = MosesTokenizer(lang)
-        self.bpe = self.read(self._file("bpecodes", remedy), remedy)
+        self.bpe = self.read(self._file(MODELS["bpe"], remedy), remedy)
         threshold = self.prepared.vocabulary_threshold
         if threshold:
             with self._file(f"vocabulary.{self.source}", remedy).open(encoding="utf-8") as vocabulary:

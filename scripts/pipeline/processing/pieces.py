@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, List, Sequence
 
 from ..command import Failure, run
+from ..prepared import MODELS
 from .base import Processing, one_line
 from .tokens import known
 
-MODEL = "sentencepiece.bpe.model"
-"""The name by which fairseq's ``from_pretrained`` finds it."""
+MODEL = MODELS["sentencepiece"]
 
 SPACE = "\u2581"
 """Stands for a space inside a piece."""

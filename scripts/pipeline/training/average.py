@@ -67,6 +67,9 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
             raise Failure(f"{path}: no such checkpoint")
         steps.setting(f"average {path.name} {sha256(path)}")
     prepared = read_prepared(data, f"run scripts/prepare.sh --out {data} again")
+    for name in prepared.split_by:
+        if not (data / name).is_file():
+            raise Failure(f"{data} has no {name}: run scripts/prepare.sh --out {data} again")
     for name in prepared.split_by[:1]:
         steps.setting(f"{prepared.subwords} {sha256(data / name)}")
     made, before = run / "checkpoint.pt", read_stamp(run, "average").get("sha256")

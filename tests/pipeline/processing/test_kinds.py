@@ -93,8 +93,8 @@ def test_tokens_stay_as_they_are(folder):
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
 def test_a_missing_file_is_named_with_the_remedy(folder, kind):
-    (folder / MODELS[kind][0]).unlink()
-    with pytest.raises(Failure, match=rf"{MODELS[kind][0]}: missing: REMEDY$"):
+    (folder / MODELS[kind]).unlink()
+    with pytest.raises(Failure, match=rf"{MODELS[kind]}: missing: REMEDY$"):
         processing(folder, kind).load("REMEDY")
     with pytest.raises(Failure, match=r"missing: give it with scripts/prepare\.sh --binarized BIN --codes FILE, then"):
         processing(folder, kind, sha256={"dict.en.txt": "0"}).load("REMEDY")
