@@ -6,10 +6,11 @@ files.
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
-import unicodedata
+import tempfile
 from itertools import islice
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Sequence, Set
@@ -18,7 +19,7 @@ from ..command import Failure
 from ..failures import last_error
 from ..files import replacing
 from ..processes import RUN
-from ..processing.pieces import library
+from ..processing.pieces import SPACE, library
 
 SENTENCES = 2000000
 """How many lines to learn from at most, at equal distances in the text: the library keeps them in memory."""
@@ -31,6 +32,10 @@ USUAL_COVERAGE = 0.9995
 
 KIND = "bpe"
 """The other kind, unigram, made 2 to 9% more pieces of text of Multi30k, and took ten times as long to learn."""
+
+
+RULES = "rules.tsv"
+BYTE_ORDER_MARK = 0xFEFF
 
 
 def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
@@ -55,6 +60,20 @@ def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
     return dict(json.loads(done.stderr.splitlines()[-1]))
 
 
+def normalization_rules() -> str:
+    """What SentencePiece changes before it splits: all kinds of space become a space, control characters vanish.
+
+    The library's own rules (NFKC) also turn full-width punctuation into ASCII. Chinese and Japanese text has full-width
+    punctuation: with them, a perfect translation of a Chinese text that we measured scored 80.3 BLEU.
+    """
+    spaces = [code for code in range(1, 0x3001) if chr(code).isspace() and chr(code) not in "\n "]
+    dropped = [code for code in range(1, 0xA0) if not chr(code).isprintable() and not chr(code).isspace()]
+    rules = [f"{code:X}\t20" for code in (*spaces, ord(SPACE))] + [
+        f"{code:X}\t" for code in (*dropped, BYTE_ORDER_MARK)
+    ]
+    return "".join(f"{rule}\n" for rule in rules)
+
+
 def sentences(paths: Sequence[Path], step: int) -> Iterator[str]:
     """Every ``step``-th line."""
     for path in paths:
@@ -65,23 +84,31 @@ def sentences(paths: Sequence[Path], step: int) -> Iterator[str]:
 
 def train(paths: Sequence[Path], pieces: int) -> "tuple[bytes, Dict[str, Any]]":
     """The model, and its numbers."""
+    paths = [path.resolve() for path in paths]
     total = sum(1 for _ in sentences(paths, 1))
     step = max(1, -(-total // SENTENCES))
     characters: Set[str] = set()
     for sentence in sentences(paths, step):
-        characters.update(unicodedata.normalize("NFKC", sentence))
+        characters.update(sentence)
     coverage = 1.0 if len(characters) <= MOST_CHARACTERS * pieces else USUAL_COVERAGE
-    model = io.BytesIO()
-    library().SentencePieceTrainer.train(
-        sentence_iterator=sentences(paths, step),
-        model_writer=model,
-        model_type=KIND,
-        vocab_size=pieces,
-        hard_vocab_limit=False,  # fewer, if the text has no more
-        character_coverage=coverage,
-        pad_id=3,  # reserves fairseq's <pad>, as <unk>, <s> and </s> are
-        minloglevel=2,
-    )
+    model, here = io.BytesIO(), Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / RULES).write_text(normalization_rules(), encoding="ascii")
+        os.chdir(folder)  # the model holds the path
+        try:
+            library().SentencePieceTrainer.train(
+                sentence_iterator=sentences(paths, step),
+                model_writer=model,
+                model_type=KIND,
+                vocab_size=pieces,
+                hard_vocab_limit=False,  # fewer, if the text has no more
+                character_coverage=coverage,
+                normalization_rule_tsv=RULES,
+                pad_id=3,  # reserves fairseq's <pad>, as <unk>, <s> and </s> are
+                minloglevel=2,
+            )
+        finally:
+            os.chdir(here)
     return model.getvalue(), {"characters": len(characters), "coverage": coverage}
 
 

@@ -150,12 +150,24 @@ def test_the_model_is_the_librarys_and_depends_on_the_text_alone(corpus, model, 
     learn_pieces.learn([tmp_path / "train.en", tmp_path / "train.zh"], 400, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == model.read_bytes()
     lines = [line for name in ("train.en", "train.zh") for line in (corpus / name).read_text("utf-8").split("\n")[:-1]]
-    whole = io.BytesIO()
+    (tmp_path / "rules").write_text(learn_pieces.normalization_rules())
     settings = dict(vocab_size=400, hard_vocab_limit=False, character_coverage=1.0, pad_id=3, model_type="bpe")
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=whole, minloglevel=2, **settings
-    )
-    assert whole.getvalue() == model.read_bytes()
+    settings.update(normalization_rule_tsv=str(tmp_path / "rules"), minloglevel=2)
+    whole = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=whole, **settings)
+    models = [sentencepiece.SentencePieceProcessor(model_proto=m) for m in (whole.getvalue(), model.read_bytes())]
+    pieces = [[m.id_to_piece(i) for i in range(m.get_piece_size())] for m in models]
+    assert pieces[0] == pieces[1] and models[0].encode(lines) == models[1].encode(lines)
+
+
+def test_text_comes_back_as_it_was_but_for_spaces_and_control_characters(model):
+    library = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    lines = ["他说：“是的，就是这样！”（ＡＢＣ、１２３）", "½ ﬁ e\u0301 \u00e9 … „Ja“", "カフェ ｶﾌｪ"]  # noqa: RUF001
+    assert ["".join(library.encode(line, out_type=str)).replace("\u2581", " ").strip() for line in lines] == lines
+    odd = "a\tb\u00a0c\u3000d\u2009e\x85f\x07g\ufeffh \u2581 i"
+    assert library.encode(odd, out_type=str) == library.encode("a b c d e fgh i", out_type=str)
+    every = "".join(chr(code) for code in range(1, 0x11000) if not 0xD800 <= code <= 0xDFFF and chr(code) != "\n")
+    assert all(piece.split() == [piece] for piece in library.encode(every, out_type=str))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
