@@ -39,7 +39,11 @@ setup(
         "scripts": [
             'tomli; python_version < "3.11"',  # recipes are TOML
             *["jinja2>=3.1", "markdown-it-py>=3.0"],  # the report
+            "sentencepiece>=0.2",  # prepare.sh --subwords sentencepiece
         ],
+        # sacreBLEU's tokenisers of Japanese and Korean
+        "ja": ["sacrebleu[ja]"],
+        "ko": ["sacrebleu[ko]"],
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
         "tensorboard": ["tensorboard"],  # which fairseq-train --tensorboard-logdir writes with

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Prepares parallel text for fairseq: it checks and copies the text, normalises punctuation, removes control characters,
-# tokenises (Moses, hyphens split, as in fairseq's own recipes), learns and applies joint BPE, cleans the training set, and
+# Prepares parallel text for fairseq: it checks and copies the text, splits it into subwords, cleans the training set, and
 # binarises with a joined dictionary. scripts/prepare.sh --help lists the options.
+#   --subwords bpe            normalise punctuation, remove control characters, tokenise (Moses, hyphens split, as in
+#                             fairseq's own recipes), learn and apply joint BPE
+#   --subwords sentencepiece  learn and apply one model of SentencePiece on the raw text of both sides
 #
-# The two commands below run on all processors, in shards. The BPE codes are those of `subword-nmt
+# The commands below run on all processors, in shards. The BPE codes are those of `subword-nmt
 # learn-joint-bpe-and-vocab`, and the binarised files are those of `fairseq-preprocess --joined-dictionary`, byte by byte.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
@@ -11,6 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 
 exec python "$RUN" pipeline.corpus.prepare \
-  --tokenize 'sacremoses -q -l {lang} -j 1 normalize -c tokenize {split_hyphens}' \
+  --tokenize 'sacremoses -q -l {language} -j 1 normalize -c tokenize {split_hyphens}' \
   --apply-bpe 'subword-nmt apply-bpe --codes {codes}' \
+  --apply-sentencepiece 'python {run} pipeline.processing.pieces {model}' \
   -- "$@"

@@ -10,5 +10,5 @@ use_environment
 exec python "$RUN" pipeline.scoring.score \
   fairseq-generate '{data}/bin' --source-lang '{source}' --target-lang '{target}' --user-dir '{user_dir}' \
   --task fast_translation --path '{checkpoint}' --gen-subset '{subset}' --beam '{beam}' --lenpen '{lenpen}' \
-  --max-tokens '{max_tokens}' --post-process subword_nmt --scoring bleu \
+  --max-tokens '{max_tokens}' '{post_process}' --scoring bleu \
   -- "$@"

@@ -18,7 +18,7 @@ exec python "$RUN" pipeline.training.train \
   --save-dir '{out}/checkpoints' --max-update '{max_update}' --save-interval-updates '{save_every}' \
   --keep-interval-updates '{keep}' --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 \
   --log-format json --log-interval 10 \
-  --arch '{arch}' --share-all-embeddings --seed '{seed}' \
+  --arch '{arch}' '{share_embeddings}' --seed '{seed}' \
   --optimizer fused_adam --adam-betas '(0.9, 0.98)' --clip-norm 0 \
   --lr-scheduler inverse_sqrt --warmup-init-lr 1e-7 --warmup-updates 4000 --lr 5e-4 \
   --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \

@@ -1,13 +1,11 @@
-"""Reads a model folder: ``checkpoint.pt``, ``bpecodes``, the two dictionaries and ``prepare.json`` of one run.
+"""Reads a model folder: ``checkpoint.pt``, the two dictionaries, ``prepare.json``, and ``bpecodes`` or
+``sentencepiece.bpe.model`` of one run.
 
 ``scripts/average.sh`` makes such folders.
 """
 
-import hashlib
-import json
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterable, Tuple
+from typing import Any, List, Tuple
 
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
@@ -16,25 +14,6 @@ from .files import CheckpointError, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 REMEDY = "scripts/average.sh makes a complete model folder"
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """How the training text was prepared, as ``prepare.json`` says."""
-
-    hyphens_kept: bool = False
-    """Whether words were not split at hyphens."""
-    vocabulary_threshold: int = 0
-    """Subwords that are rarer than this on their side of the training set were split; 0: none."""
-    sha256: Dict[str, str] = field(default_factory=dict)
-    """The hash of each file, by its name."""
-
-    def check(self, files: Iterable[Path]) -> None:
-        """Raises CheckpointError if a file does not have its hash; files without a hash pass."""
-        for file in files:
-            digest = hashlib.sha256(file.read_bytes()).hexdigest()
-            if self.sha256.get(file.name, digest) != digest:
-                raise CheckpointError(f"{file} is damaged: its SHA-256 is not that in prepare.json: {REMEDY}")
 
 
 def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str]:
@@ -79,30 +58,10 @@ def check_files(folder: Path, *names: str) -> None:
             raise CheckpointError(f"{folder / name}: missing: {REMEDY}")
 
 
-def read_preparation(folder: Path) -> Preparation:
-    """The content of ``prepare.json``; without that file, the defaults of ``scripts/prepare.sh``.
-
-    Raises:
-        CheckpointError: it is damaged, or an entry is not what ``scripts/prepare.sh`` writes.
-    """
-    path = folder / "prepare.json"
-    if not path.is_file():
-        return Preparation()
-    try:
-        prepared = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is not JSON, or damaged: {REMEDY}") from None
-    if not isinstance(prepared, dict):
-        raise CheckpointError(f"{path} is not what scripts/prepare.sh writes: {REMEDY}")
-    hyphens, threshold = prepared.get("hyphens", "split"), prepared.get("vocabulary_threshold", "0")
-    hashes = prepared.get("sha256", {})
-    if hyphens not in ("split", "kept"):
-        raise CheckpointError(f"{path} has {hyphens!r} as 'hyphens', which must be 'split' or 'kept': {REMEDY}")
-    if not (isinstance(threshold, str) and threshold.isascii() and threshold.isdecimal()):
-        raise CheckpointError(f"{path} has {threshold!r} as 'vocabulary_threshold', which must be digits: {REMEDY}")
-    if not isinstance(hashes, dict):
-        raise CheckpointError(f"{path} has {hashes!r:.40} as 'sha256', which must be an object: {REMEDY}")
-    return Preparation(hyphens == "kept", int(threshold), hashes)
+def text_files(folder: Path) -> List[Path]:
+    """The files that say how to split text, as far as they are there."""
+    names = ("prepare.json", "bpecodes", "sentencepiece.bpe.model")
+    return [folder / name for name in names if (folder / name).is_file()] + sorted(folder.glob("vocabulary.*"))
 
 
 def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:

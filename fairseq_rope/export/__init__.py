@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from ..checkpoints import model_folder
 
@@ -32,7 +32,7 @@ def engine() -> Any:
 
 
 def export(run: Path, out: Path, quantization: Optional[str] = None) -> None:
-    """Exports a trained model.
+    """Exports a trained model, with the files that say how to split text.
 
     Args:
         run: a model folder, or a checkpoint with its dictionaries beside it.
@@ -45,16 +45,17 @@ def export(run: Path, out: Path, quantization: Optional[str] = None) -> None:
     """
     _check(out, quantization)
     folder, checkpoint = (run.parent, run.name) if run.is_file() else (run, model_folder.CHECKPOINT)
-    export_model(model_folder.load_model(folder, checkpoint), out, quantization)
+    export_model(model_folder.load_model(folder, checkpoint), out, quantization, model_folder.text_files(folder))
 
 
-def export_model(model: Any, out: Path, quantization: Optional[str] = None) -> None:
+def export_model(model: Any, out: Path, quantization: Optional[str] = None, beside: Sequence[Path] = ()) -> None:
     """Exports a :class:`fairseq_rope.RoFormerModel`; the vocabularies are the dictionaries that it was built with.
 
     Args:
         model: not changed.
         out: the folder to make; it appears when it is complete.
         quantization: one of :data:`QUANTIZATIONS`; None: ``float32``.
+        beside: further files to copy into the folder.
 
     Raises:
         ValueError: ``out`` exists, the quantisation is unknown, CTranslate2 is not installed, or its engine cannot
@@ -72,6 +73,8 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None) -> N
         written.mkdir()
         try:
             spec.save(str(written))
+            for file in beside:
+                shutil.copy(file, written)
             os.rename(written, out)
         except OSError as error:
             if error.errno is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from .command import Failure
+from .languages import RULE, is_language
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -152,7 +153,10 @@ def _check_values(path: Path, recipe: Recipe) -> None:
     for key in ("max_update", "save_every", "average", "target_tokens"):
         if getattr(recipe, key) is not None and getattr(recipe, key) < 1:
             raise Failure(f"{path}: '{key}' must be at least 1")
-    for key in ("train", "valid", "tests", "source", "target", "archs"):
+    for key in ("source", "target"):
+        if not is_language(getattr(recipe, key)):
+            raise Failure(f"{path}: '{key}' must be a language code ({RULE}), not {getattr(recipe, key)!a}")
+    for key in ("train", "valid", "tests", "archs"):
         value = getattr(recipe, key)
         for text in [value] if isinstance(value, str) else value:
             if not text.isprintable():

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import Preparation, load_model, read_preparation
+from fairseq_rope.checkpoints.model_folder import REMEDY, load_model
+from pipeline.command import Failure
 from pipeline.files import sha256
+from pipeline.prepared import Prepared, read_prepared
 from pipeline.translation.translator import Translator
 
 from ..model_folders import run_folder
@@ -38,17 +40,18 @@ def folder(whole, tmp_path):
 
 
 def refused(folder, message, opened=Translator):
-    with pytest.raises(CheckpointError, match=message) as error:
+    with pytest.raises((CheckpointError, Failure), match=message) as error:
         opened(folder)
     assert "\n" not in str(error.value) and str(error.value).startswith(str(folder))
     assert str(error.value).endswith(": scripts/average.sh makes a complete model folder")
 
 
 def test_a_whole_folder_says_how_text_is_split(folder):
-    assert read_preparation(folder).hyphens_kept and read_preparation(folder).vocabulary_threshold == 2
-    assert Translator(folder).split("w1-w2") == "w@@ 1@@ -@@ w@@ 2"
+    prepared = read_prepared(folder, REMEDY)
+    assert prepared.hyphens_kept and prepared.vocabulary_threshold == 2
+    assert Translator(folder).processing.split(["w1-w2"]) == ["w@@ 1@@ -@@ w@@ 2"]
     (folder / "prepare.json").unlink()
-    assert read_preparation(folder) == Preparation(hyphens_kept=False, vocabulary_threshold=0, sha256={})
+    assert read_prepared(folder, REMEDY) == Prepared()
     Translator(folder)
 
 
@@ -57,17 +60,19 @@ def test_a_whole_folder_says_how_text_is_split(folder):
     [
         (b'{"hyphens":', "is not JSON, or damaged"),
         (b"\xff", "is not JSON, or damaged"),
-        (b"[1]", r"is not what scripts/prepare\.sh writes"),
+        (b"[1]", "must be an object"),
         (b'{"hyphens": 3}', "has 3 as 'hyphens', which must be 'split' or 'kept'"),
         (b'{"hyphens": "maybe"}', "has 'maybe' as 'hyphens'"),
         (b'{"vocabulary_threshold": []}', r"has \[\] as 'vocabulary_threshold', which must be digits"),
         (b'{"vocabulary_threshold": "-1"}', "has '-1' as 'vocabulary_threshold'"),
         (b'{"sha256": "0"}', "has '0' as 'sha256', which must be an object"),
+        (b'{"source": "../en", "target": "de"}', r"has '\.\./en' as 'source', which must be a language code \(letters"),
+        (b'{"source": "en", "target": "d\\ne"}', r"has 'd\\ne' as 'target', which must be a language code"),
     ],
 )
 def test_a_damaged_prepare_json_is_named_with_what_is_wrong(folder, content, message):
     (folder / "prepare.json").write_bytes(content)
-    refused(folder, rf"prepare\.json {message}", read_preparation)
+    refused(folder, rf"prepare\.json {message}", lambda folder: read_prepared(folder, REMEDY))
 
 
 @pytest.mark.parametrize("name", ["bpecodes", "vocabulary.en"])

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from pipeline.corpus.prepare import parse
+from pipeline.corpus.options import parse
 from pipeline.translation.translator import Translator
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, prepare, run
@@ -180,8 +180,7 @@ def test_text_is_split_for_translation_as_for_training(odd_corpus, tmp_path):
     translator = Translator(out)
     raw = (data / "raw/test.en").read_text(encoding="utf-8").split("\n")[:-1]
     expected = (data / "bpe/test.en").read_text(encoding="utf-8").split("\n")[:-1]
-    normalized = [translator.normalizer.normalize(line + "\n") for line in raw]
-    assert [translator.split(line) for line in normalized] == expected
+    assert translator.processing.split(raw) == expected
 
 
 @pytest.mark.parametrize("moment", ["tok/train.de.shards", ".bpecodes.*.tmp", "bpe/train.en.shards", "bin.shards"])

@@ -4,20 +4,17 @@ The name of a corpus is its path without the language: ``train`` stands for ``tr
 """
 
 import gzip
-import re
+import os
+import shutil
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..command import Failure
-from ..files import replacing
+from ..files import replacing, write_json
+from ..processing.base import SPACES
 from ..progress import Progress
-
-SPACES = re.compile("[\t\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that become spaces: those other than the newline at which some later tool would split a line; and the tab,
-because the removal of control characters would join the words around it."""
-
 
 MAX_BYTES = 100_000
 """The longest line in bytes: no sentence is longer, and later tools would spend hours on a longer one."""
@@ -98,6 +95,34 @@ def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Tuple[str, str]]:
 def copy(prefix: str, out: str, langs: Tuple[str, str]) -> Dict[str, int]:
     """Writes a checked copy of a corpus to ``OUT.LANG``; returns the number of pairs."""
     return {"pairs": _write(out, langs, pairs(prefix, langs))}
+
+
+def copy_sets(
+    prefixes: Mapping[str, str], out: Path, langs: Tuple[str, str], sizes: Optional[Mapping[str, int]] = None
+) -> None:
+    """Replaces the folder ``out`` by checked copies of corpora, with their numbers of pairs as ``NAME.json``.
+
+    Args:
+        prefixes: NAME to corpus.
+        sizes: the numbers of pairs, for sets that were binarised before; those without text get their numbers, too.
+
+    Raises:
+        CorpusError: :func:`copy` fails, or a corpus has another number of pairs.
+    """
+    temporary = out.with_name(f"{out.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        for name, size in (sizes or {}).items():
+            write_json(temporary / f"{name}.json", {"pairs": size})
+        for name, prefix in prefixes.items():
+            counts = copy(prefix, str(temporary / name), langs)
+            if sizes and counts["pairs"] != sizes[name]:
+                raise CorpusError(f"{prefix} has {counts['pairs']} pairs, but {sizes[name]} were binarised as '{name}'")
+            write_json(temporary / f"{name}.json", counts)
+        shutil.rmtree(out, ignore_errors=True)
+        os.replace(temporary, out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def clean(

@@ -18,7 +18,7 @@ from ..training.log import LogError, Point, TrainLog, read_log, thinned
 from .file import FORMAT, ROUNDED, RUN, ResultError
 from .positions import position_entry
 
-PREPARED = r"(--train|--valid|--test|--out) ((?:\\.|\S)+)"
+PREPARED = r"(--train|--valid|--test|--out|--binarized|--codes) ((?:\\.|\S)+)"
 """Options of prepare.sh that name files."""
 
 PREPARE = {

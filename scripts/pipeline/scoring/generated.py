@@ -10,7 +10,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from ..command import Failure
 from ..files import read_lines
-from .detokenize import UNKNOWN, detokenize
+from ..processing.base import UNKNOWN
 
 AGAIN = "run scripts/score.sh again"
 
@@ -34,7 +34,7 @@ OTHER_LINES = 1000
 
 @dataclass(frozen=True)
 class Generated:
-    """The output of fairseq-generate in the order of the test set: tokens without BPE."""
+    """The output of fairseq-generate in the order of the test set: tokens, without the marks of BPE."""
 
     hypotheses: List[str]
     """An empty hypothesis is an empty line."""
@@ -44,8 +44,8 @@ class Generated:
     """fairseq's own figure, two decimals."""
 
 
-def read_generated(path: Path, sentences: int) -> Generated:
-    """Reads the output for a test set with this number of sentences.
+def read_generated(path: Path, sentences: int, post_process: str = "subword_nmt") -> Generated:
+    """Reads the output for a test set with this number of sentences, made with this ``--post-process``.
 
     Raises:
         Failure: a sentence is missing, comes twice or is damaged, or the hypotheses are still in BPE units.
@@ -67,7 +67,7 @@ def read_generated(path: Path, sentences: int) -> Generated:
             f"{path} is incomplete: it has {len(figures)} lines of fairseq's BLEU, and should have 1: {AGAIN}"
         )
     marked = sum(bool(BPE_MARKER.search(tokens)) for tokens in hypotheses.values())
-    if marked:
+    if marked and post_process == "subword_nmt":
         raise Failure(f"{path}: {marked} hypotheses have BPE markers (@@): use --post-process subword_nmt")
     order = range(sentences)
     return Generated([hypotheses[i] for i in order], [targets[i] for i in order], figures[0])
@@ -110,12 +110,11 @@ def fairseq_bleu(hypotheses: Sequence[str], targets: Sequence[str]) -> float:
     return float(scorer.corpus_score(sides[0], [sides[1]]).score)
 
 
-def check_reference(generated: Generated, references: Sequence[str], lang: str, path: Path) -> None:
-    """Raises Failure unless the raw reference is the text that was binarised, line by line.
+def check_reference(texts: Sequence[str], references: Sequence[str], path: Path) -> None:
+    """Raises Failure unless the raw reference is the text that was binarised (``texts``), line by line.
 
     Tokenisation changes spaces and punctuation, but no letters and digits: the function compares these.
     """
-    texts = detokenize(generated.targets, lang)
     others = [i for i, pair in enumerate(zip(texts, references)) if not _same_sentence(*pair)]
     if len(others) * OTHER_LINES > len(references):
         i = others[0]

@@ -14,18 +14,20 @@ import argparse
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence
 
 from ..command import Failure, Parser, fill, run, split_at_dashes, whole_number
 from ..files import read_lines, sha256, write_json, write_text
 from ..lock import locked
+from ..prepared import read_languages, read_prepared
+from ..processing.base import Processing
+from ..processing.kinds import text_processing
 from ..settings import check_data
 from ..steps import Steps, fingerprint
-from .detokenize import detokenize
 from .generate import generate
 from .generated import check_bleu, check_reference, read_generated
 from .kinds import FAIRSEQ
-from .metrics import score, table
+from .metrics import score, standard_bleu, table
 from .scored import read_scored
 from .statistics import columns
 
@@ -33,6 +35,8 @@ USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
 
 VERSION = 2
 """Version of a score file's content; a set whose file has another version is scored again."""
+
+SCORER = "fairseq-generate --scoring bleu"
 
 HAVE_OPTIONS = {"--beam": "--beam", "--lenpen": "--lenpen", "--max-tokens": "--max-tokens", "--gen-subset": "--subset"}
 """Flags of fairseq-generate, to the options of score.sh that set them."""
@@ -103,12 +107,18 @@ def _checkpoint(run: Path) -> Path:
 def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Sequence[str]) -> Dict[str, Any]:
     """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
+    source, target = read_languages(data)
     check_data(run, data)
-    source, target = _languages(data, subset)
+    prepared = read_prepared(data, f"run scripts/prepare.sh --out {data} again")
+    processing = text_processing(data, prepared, source, target)
+    _check_subset(data, subset, f"{source}-{target}")
     sides = [data / "raw" / f"{subset}.{lang}" for lang in (source, target)]
     for path in sides:
         if not path.is_file():
-            raise Failure(f"{path} not found: run scripts/prepare.sh --out {data} again")
+            raise Failure(
+                f"{data} has no raw text of '{subset}' ({path.name}): run scripts/prepare.sh --out {data} again, with "
+                "--binarized also with --test PREFIX"
+            )
     out = run / "scores" / f"{subset}.json"
     name = options.name or str(run)
     checkpoint = sha256(_checkpoint(run))
@@ -116,12 +126,16 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     steps.setting(f"data {fingerprint(data, 'binarize', 'is not prepared')} {' '.join(map(sha256, sides))}")
     steps.setting(f"checkpoint {checkpoint}")
     steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join(flags)}")
+    tokens = standard_bleu(target).tokenizer.signature()  # raises Failure before anything is translated
+    if tokens != "13a":
+        steps.setting(f"tokens {tokens}")
 
     def work() -> None:
         values = {
             **vars(options),
             "source": source,
             "target": target,
+            "post_process": processing.post_process and f"--post-process={processing.post_process}",
             "checkpoint": _checkpoint(run),
             "user_dir": USER_DIR,
         }
@@ -131,7 +145,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
             [f"beam {options.beam}", f"lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])]
         )
         head = {"name": name, "subset": subset, "settings": settings, "checkpoint": checkpoint}
-        scored = score_text(generated, sides[0], sides[1], target, out.with_name(f"{subset}.hyp.{target}"))
+        scored = score_text(generated, sides[0], sides[1], processing, out.with_name(f"{subset}.hyp.{target}"))
         write_json(out, {**head, **scored})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
@@ -139,41 +153,41 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     return {**scored, "name": name}
 
 
-def _languages(data: Path, subset: str) -> Tuple[str, str]:
-    """Source and target language of a prepared test set, from the names of its files: ``test.en-de.en.idx``."""
-    names = [path.name.split(".") for path in sorted((data / "bin").glob("*.*-*.*.idx"))]
-    languages = [(pair, lang) for name, pair, lang, _ in names if name == subset]
-    for pair, source in languages:
-        for _, target in languages:
-            if f"{source}-{target}" == pair:
-                return source, target
-    there = " ".join(sorted({name[0] for name in names}))
-    raise Failure(f"{data} has no test set '{subset}'; there are: {there}")
+def _check_subset(data: Path, subset: str, pair: str) -> None:
+    """Raises Failure unless there is such a test set."""
+    there = sorted({path.name.split(".")[0] for path in (data / "bin").glob(f"*.{pair}.*.idx")})
+    if subset not in there:
+        raise Failure(f"{data} has no test set '{subset}'; there are: {' '.join(there)}")
 
 
-def score_text(generated: Path, source: Path, reference: Path, lang: str, hypotheses: Path) -> Dict[str, Any]:
+def score_text(
+    generated: Path, source: Path, reference: Path, processing: Processing, hypotheses: Path
+) -> Dict[str, Any]:
     """Scores and statistics of fairseq-generate's output; writes the translations as text.
 
     Args:
         generated: fairseq-generate's output.
         source: raw source text.
-        reference: raw reference, in the language ``lang``.
+        reference: raw reference.
+        processing: turns the output into text.
         hypotheses: file to write, one translation per line.
 
     Raises:
         Failure: the output is not complete, or does not belong to these files.
     """
+    lang = processing.target
     references, sources = read_lines(reference), read_lines(source)
     if len(sources) != len(references):
         raise Failure(f"{source} has {len(sources)} lines, {reference} {len(references)}: run scripts/prepare.sh again")
-    read = read_generated(generated, len(references))
+    read = read_generated(generated, len(references), processing.post_process)
     check_bleu(read, generated)
-    check_reference(read, references, lang, reference)
-    texts = detokenize(read.hypotheses, lang)
+    check_reference(processing.text(read.targets), references, reference)
+    texts = processing.text(read.hypotheses)
     scores = score(texts, references, lang)
-    scores[FAIRSEQ] = {"score": read.bleu, "signature": "fairseq-generate --scoring bleu"}
+    scores[FAIRSEQ] = {"score": read.bleu, "signature": ", ".join([SCORER, *filter(None, [processing.figure])])}
     write_text(hypotheses, "".join(text + "\n" for text in texts))
-    return {"sentences": len(references), "scores": scores, "statistics": columns(sources, texts, references)}
+    statistics = columns(sources, texts, references, standard_bleu(lang))
+    return {"target": lang, "sentences": len(references), "scores": scores, "statistics": statistics}
 
 
 if __name__ == "__main__":

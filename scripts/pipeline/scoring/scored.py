@@ -8,7 +8,7 @@ from ..shape import NUMBER, TEXT, WHOLE
 
 SCORE = {"score": NUMBER, "signature?": TEXT}
 SCORED = {
-    **{"subset": TEXT, "sentences": WHOLE, "settings": TEXT},
+    **{"subset": TEXT, "target?": TEXT, "sentences": WHOLE, "settings": TEXT},
     "scores": {"sacrebleu": {"score": NUMBER, "signature": TEXT}, "*": SCORE},
     "statistics": {"*": [WHOLE]},
 }

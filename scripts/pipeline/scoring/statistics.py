@@ -1,10 +1,11 @@
 """BLEU's sufficient statistics, sentence by sentence, and the figures that follow from them without the text.
 
-The statistics are sacrebleu's for ``tok:13a``, one reference; so are the arithmetic and the paired bootstrap: the
-figures are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTEM --paired-bs`` prints for the text. Needs no fairseq.
+The statistics are sacrebleu's for the usual tokens of the language, one reference; so are the arithmetic and the paired
+bootstrap: the figures are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTEM --paired-bs`` prints for the text. It
+needs no fairseq.
 """
 
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
@@ -33,9 +34,15 @@ class StatisticsBLEU(BLEU):
         return hypotheses
 
 
-def columns(sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, List[int]]:
-    """The statistics of :data:`COLUMNS`, for raw source, detokenised hypothesis and raw reference of each sentence."""
-    rows = BLEU()._extract_corpus_statistics(hypotheses, [references])
+def columns(
+    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], metric: Optional[BLEU] = None
+) -> Dict[str, List[int]]:
+    """The statistics of :data:`COLUMNS`, for raw source, detokenised hypothesis and raw reference of each sentence.
+
+    Args:
+        metric: sacrebleu's BLEU with its tokeniser; None: 13a.
+    """
+    rows = (metric or BLEU())._extract_corpus_statistics(hypotheses, [references])
     words = [len(source.split()) for source in sources]
     return dict(zip(COLUMNS, [words, *([int(row[i]) for row in rows] for i in range(len(COLUMNS) - 1))]))
 

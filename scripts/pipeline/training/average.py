@@ -1,7 +1,7 @@
 """Averages the last checkpoints of a run and makes the run a complete model folder.
 
-RUN/checkpoint.pt is the average (Vaswani et al. 2017, section 6.1: the last five). The command also copies the BPE
-codes, the dictionaries and prepare.json, which says how to split text, into RUN.
+RUN/checkpoint.pt is the average (Vaswani et al. 2017, section 6.1: the last five). The command also copies into
+RUN the BPE codes or the model of SentencePiece, the dictionaries, and prepare.json, which says how to split text.
 
 Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 """
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ..command import Failure, Parser, run, say, whole_number
-from ..files import copy, read_shaped, sha256
+from ..files import copy, sha256
 from ..lock import locked
+from ..prepared import NAME, Prepared, read_prepared
 from ..settings import check_data
-from ..shape import TEXT
 from ..steps import Steps, read_stamp
 
 
@@ -35,9 +35,8 @@ def main(argv: Sequence[str]) -> None:
     folder = args.run / "checkpoints"
     if not folder.is_dir():
         raise Failure(f"{args.run} has no checkpoints: run scripts/train.sh --out {args.run} first")
-    for name in ("bpecodes", "prepare.json"):
-        if not (args.data / name).is_file():
-            raise Failure(f"{args.data} has no {name}: run scripts/prepare.sh --out {args.data} first")
+    if not (args.data / NAME).is_file():
+        raise Failure(f"{args.data} has no {NAME}: run scripts/prepare.sh --out {args.data} first")
     check_data(args.run, args.data)
     with locked(args.run):
         paths = [
@@ -67,13 +66,18 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
         if not path.is_file():
             raise Failure(f"{path}: no such checkpoint")
         steps.setting(f"average {path.name} {sha256(path)}")
-    steps.setting(f"bpe {sha256(data / 'bpecodes')}")
+    prepared = read_prepared(data, f"run scripts/prepare.sh --out {data} again")
+    for name in prepared.split_by:
+        if not (data / name).is_file():
+            raise Failure(f"{data} has no {name}: run scripts/prepare.sh --out {data} again")
+    for name in prepared.split_by[:1]:
+        steps.setting(f"{prepared.subwords} {sha256(data / name)}")
     made, before = run / "checkpoint.pt", read_stamp(run, "average").get("sha256")
     if before and made.is_file() and sha256(made) != before:
         say(f"{made} is damaged, or another one: it is made again")
         made.unlink()
     steps.step("average", [made.name], lambda: _average(paths, made))
-    _copy_text_processing(run, data)
+    _copy_text_processing(run, data, prepared)
 
 
 def _average(paths: Sequence[Path], out: Path) -> Dict[str, Any]:
@@ -87,20 +91,17 @@ def _average(paths: Sequence[Path], out: Path) -> Dict[str, Any]:
     return {"averaged": len(paths), "sha256": sha256(out)}
 
 
-def _copy_text_processing(run: Path, data: Path) -> None:
+def _copy_text_processing(run: Path, data: Path, prepared: Prepared) -> None:
     """Copies the files that say how text is split, unless the run has them.
 
     Raises:
         Failure: a file is not as prepare.sh made it.
     """
     remedy = f"run scripts/prepare.sh --out {data} again"
-    hashes = read_shaped(data / "prepare.json", {"sha256": {"*": TEXT}}, remedy)["sha256"]
-    # the vocabularies exist if there is a threshold
-    for file in (data / "bpecodes", data / "prepare.json", *data.glob("bin/dict.*.txt"), *data.glob("vocabulary.*")):
-        copied, digest = run / file.name, sha256(file)
-        if hashes.get(file.name, digest) != digest:
-            raise Failure(f"{file} is damaged: its SHA-256 is not that in prepare.json: {remedy}")
-        if not copied.is_file() or sha256(copied) != digest:
+    for file in (*(data / name for name in (NAME, *prepared.split_by)), *data.glob("bin/dict.*.txt")):
+        prepared.check([file], remedy)
+        copied = run / file.name
+        if not copied.is_file() or sha256(copied) != sha256(file):
             copy(file, copied)
 
 

@@ -20,8 +20,9 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ..command import Failure, fill, run, say
 from ..failures import last_error_in
-from ..files import write_json, write_text
+from ..files import sha256, write_json, write_text
 from ..lock import locked
+from ..prepared import read_languages
 from ..provenance import provenance
 from ..recipes import Recipe, load_recipe
 from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, names_batch, train_line
@@ -72,19 +73,17 @@ class Training:
     def _prepared(self) -> Tuple[Tuple[str, str], List[str]]:
         """Languages and line of the data; empty if they are not prepared and the user only wants the settings."""
         try:
-            return self._languages(), [data_line(self.data)]
+            return read_languages(self.data), [data_line(self.data)]
         except Failure:
             if self.args.print_settings:
                 return ("", ""), []
             raise
 
-    def _languages(self) -> Tuple[str, str]:
-        """Source and target language, from the name of the binarised training set."""
-        index = next(iter(sorted((self.data / "bin").glob("train.*.idx"))), None)
-        if index is None:
-            raise Failure(f"{self.data} has no prepared data: run scripts/prepare.sh --out {self.data} first")
-        source, target = index.name.split(".")[1].split("-", 1)
-        return source, target
+    def _share_embeddings(self) -> str:
+        """The flag for one dictionary of both languages, as prepare.sh makes it, or for two."""
+        dictionaries = [self.data / "bin" / f"dict.{lang}.txt" for lang in self.languages]
+        joined = not all(path.is_file() for path in dictionaries) or len(set(map(sha256, dictionaries))) == 1
+        return "--share-all-embeddings" if joined else "--share-decoder-input-output-embed"
 
     def _values(self) -> Dict[str, Any]:
         """Values of the placeholders in the script."""
@@ -95,6 +94,7 @@ class Training:
             user_dir=ROOT / "fairseq_rope",
             source=source,
             target=target,
+            share_embeddings=self._share_embeddings(),
             arch=self.args.arch,
             seed=self.args.seed,
             max_update=self.max_update,

@@ -8,7 +8,10 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from pipeline.command import Failure
 from pipeline.files import read_lines
-from pipeline.scoring.detokenize import UNKNOWN, detokenize
+from pipeline.prepared import Prepared
+from pipeline.processing.base import UNKNOWN
+from pipeline.processing.detokenize import detokenize
+from pipeline.processing.moses_bpe import MosesBPE
 from pipeline.scoring.generated import Generated, check_bleu, check_reference, fairseq_bleu, read_generated
 from pipeline.scoring.metrics import score
 from pipeline.scoring.score import score_text
@@ -38,7 +41,8 @@ def scored(tmp_path, text, reference):
     for name, content in (("ref", reference), ("source", "x\n" * len(reference.rstrip("\n").split("\n")))):
         (tmp_path / name).write_bytes(content.encode())
     path = written(tmp_path, text)
-    return score_text(path, tmp_path / "source", tmp_path / "ref", "de", tmp_path / "hyp")["scores"]
+    processing = MosesBPE(tmp_path, Prepared(), "en", "de")
+    return score_text(path, tmp_path / "source", tmp_path / "ref", processing, tmp_path / "hyp")["scores"]
 
 
 def test_hypotheses_come_back_in_the_order_of_the_test_set(tmp_path):
@@ -181,7 +185,7 @@ def as_binarised(lines, lang, hyphens_split=True):
 
 
 def check(targets, references, lang="de"):
-    check_reference(Generated([], targets, 0.0), references, lang, ROOT / "raw/test.de")
+    check_reference(detokenize(targets, lang), references, ROOT / "raw/test.de")
 
 
 @pytest.mark.parametrize("hyphens_split", [True, False])

@@ -1,5 +1,6 @@
 """The BLEU figures: each is what its name says, and what sacrebleu's command line and multi-bleu's arithmetic give."""
 
+import importlib
 import math
 import random
 import subprocess
@@ -9,11 +10,16 @@ from collections import Counter
 import pytest
 from fairseq.data import Dictionary
 from fairseq.scoring.bleu import BleuConfig, Scorer
+from sacrebleu.metrics import BLEU
 
+from pipeline.command import Failure
 from pipeline.scoring.generated import fairseq_bleu
-from pipeline.scoring.metrics import moses_tokenize, score, split_compounds
+from pipeline.scoring.kinds import FAIRSEQ
+from pipeline.scoring.metrics import moses_tokenize, score, split_compounds, standard_bleu, table
+from pipeline.scoring.statistics import bleu, columns, rows
 
 from ...commands import ROOT
+from ..chinese import chinese
 
 DEMO = ROOT / "data" / "demo" / "test.de"
 TRICKY = [
@@ -168,3 +174,44 @@ def test_compounds_are_split_as_in_the_published_scripts():
 
 def test_a_perfect_translation_scores_100_everywhere():
     assert {entry["score"] for entry in score(REFERENCES, REFERENCES, "de").values()} == {100.0}
+
+
+# languages
+
+CHINESE = [chinese(line) for line in (ROOT / "data/demo/test.en").read_text(encoding="utf-8").splitlines()[:100]]
+CHINESE_HYPOTHESES = ["".join(c for i, c in enumerate(line) if i % 9 != 4) for line in CHINESE]
+
+
+@pytest.mark.parametrize(("lang", "tokens"), [("zh", "zh"), ("zh-CN", "zh"), ("th", "char"), ("ko", "ko-mecab")])
+def test_the_tokens_follow_the_target_language(tmp_path, lang, tokens):
+    if tokens == "ko-mecab":
+        pytest.importorskip("mecab_ko")
+    scores = score(CHINESE_HYPOTHESES, CHINESE, lang)
+    assert scores["sacrebleu"]["score"] == command_line(tmp_path, CHINESE_HYPOTHESES, CHINESE, "-tok", tokens)
+    assert f"|tok:{tokens}" in scores["sacrebleu"]["signature"]
+
+
+def test_chinese_has_a_sensible_figure_where_13a_finds_no_words():
+    scores = score(CHINESE_HYPOTHESES, CHINESE, "zh")
+    assert set(scores) == {"sacrebleu", "chrf"} and 50 < scores["sacrebleu"]["score"] < 80
+    assert BLEU().corpus_score(CHINESE_HYPOTHESES, [CHINESE]).score < 5
+    statistics = columns(["x"] * len(CHINESE), CHINESE_HYPOTHESES, CHINESE, standard_bleu("zh"))
+    assert round(bleu(rows(statistics)), 2) == scores["sacrebleu"]["score"]
+
+
+def test_the_table_says_which_columns_are_not_for_the_language():
+    scores = {**score(CHINESE, CHINESE, "zh-CN"), FAIRSEQ: {"score": 9.0, "signature": "x, on the pieces of Y"}}
+    shown = table([{"name": "run", "subset": "test", "target": "zh-CN", "scores": scores}])
+    assert "moses, moses+split, moses lc: not for zh-CN, as no spaces separate its words\n" in shown
+    assert "sacreBLEU: BLEU of zh tokens, raw reference" in shown
+    assert "fairseq: BLEU of fairseq-generate, on the pieces of Y\n" in shown
+    usual = table([{"name": "run", "subset": "test", "target": "de", "scores": score(HYPOTHESES, REFERENCES, "de")}])
+    assert "sacreBLEU: BLEU of 13a tokens, raw reference" in usual and "moses lc: as moses" in usual
+
+
+@pytest.mark.parametrize("lang", ["ja", "ko"])
+def test_a_tokeniser_that_is_not_installed_is_named(monkeypatch, lang):
+    monkeypatch.setattr(importlib.import_module(f"sacrebleu.tokenizers.tokenizer_{lang}_mecab"), "MeCab", None)
+    message = rf"BLEU of {lang}-XX needs sacreBLEU's tokeniser {lang}-mecab: pip install 'sacrebleu\[{lang}\]'$"
+    with pytest.raises(Failure, match=message):
+        score(["x"], ["x"], f"{lang}-XX")

@@ -175,12 +175,6 @@ def test_a_test_set_that_is_not_there_is_answered_with_those_that_are(fake):
     assert not fake.calls
 
 
-def test_languages_may_have_hyphens(fake):
-    for lang in ("en-GB", "zh-CN"):
-        (fake.data / f"bin/other.en-GB-zh-CN.{lang}.idx").touch()
-    assert command._languages(fake.data, "other") == ("en-GB", "zh-CN")
-
-
 def test_a_run_of_other_data_is_refused(fake):
     check_data(fake.run, fake.data)
     stamp = stamp_path(fake.data, "binarize")

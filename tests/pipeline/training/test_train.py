@@ -17,7 +17,8 @@ TEMPLATE = ["trainer", "{data}/bin", "--max-update", "{max_update}", "--arch", "
 def data(tmp_path):
     folder = tmp_path / "data"
     (folder / "bin").mkdir(parents=True)
-    (folder / "bin/train.en-de.en.idx").touch()
+    for lang in ("en", "de"):
+        (folder / f"bin/train.en-de.{lang}.idx").touch()
     write_json(stamp_path(folder, "binarize"), {"settings": "input x\n"})
     return folder
 

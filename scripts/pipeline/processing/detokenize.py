@@ -5,9 +5,8 @@ from typing import List, Sequence
 
 from sacremoses import MosesDetokenizer
 
-UNKNOWN = "⁇"
-"""Stands for fairseq's ``<unk>`` in text: one word, which no reference has. ``<unk>`` itself would count as three
-tokens, and match a literal ``<unk>`` in a reference."""
+from ..languages import base
+from .base import UNKNOWN
 
 AFTER_MOSES = (
     (re.compile(r" ?/ ?"), "/"),  # km / h
@@ -24,11 +23,11 @@ GERMAN_APOSTROPHES = (
 
 def detokenize(lines: Sequence[str], lang: str) -> List[str]:
     """Turns Moses tokens (escaped, without BPE, hyphens split or not) into text; ``<unk>`` becomes :data:`UNKNOWN`."""
-    detokenizer = MosesDetokenizer(lang)
+    detokenizer = MosesDetokenizer(base(lang))
     texts = []
     for line in lines:
         line = " ".join(line.replace("<unk>", UNKNOWN).split())
-        for pattern, replacement in GERMAN_APOSTROPHES if lang == "de" else ():
+        for pattern, replacement in GERMAN_APOSTROPHES if base(lang) == "de" else ():
             line = pattern.sub(replacement, line)
         text = detokenizer.detokenize(line.split(" "))
         for pattern, replacement in AFTER_MOSES:

@@ -3,7 +3,7 @@
 import pytest
 from sacremoses import MosesTokenizer
 
-from pipeline.scoring.detokenize import detokenize
+from pipeline.processing.detokenize import detokenize
 from pipeline.scoring.metrics import moses_tokenize
 
 ROUND_TRIP = {

@@ -1,0 +1,146 @@
+"""The options of scripts/prepare.sh."""
+
+import argparse
+import os
+import shlex
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from ..command import Parser, say, script_name, split_at_dashes, whole_number
+from ..languages import language
+from ..prepared import SUBWORDS
+
+TEXT_OF = {"train": "the training set: PREFIX.en and PREFIX.de, also with .gz", "valid": "the validation set"}
+
+ONLY_FOR = {
+    "bpe": ("merges", "vocabulary_threshold", "keep_hyphens"),
+    "sentencepiece": ("vocabulary",),
+    "none": (),
+}
+"""Options that belong to one kind of subwords."""
+
+FROM_TEXT = ("train", "merges", "vocabulary", "vocabulary_threshold", "max_length", "ratio")
+"""Options that are about raw text: binarised data were made without them."""
+
+MAX_LENGTH = 250
+RATIOS = {"bpe": "1.5", "sentencepiece": "none"}
+"""Default of ``--ratio``. Pieces of two scripts differ in length: a Chinese sentence has fewer than an English one."""
+
+
+def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
+    """The options of ``scripts/prepare.sh``, and the commands in that script.
+
+    ``merges`` and ``vocabulary`` are None if they follow from the size of the training set.
+    """
+    template, argv = split_at_dashes(argv)
+    parser = _parser(doc)
+    args = parser.parse_args(argv)
+    given = [name for name, value in vars(args).items() if value not in (None, False, [])]
+    _check(parser, args, given)
+    args.subwords = args.subwords or "bpe"
+    args.max_length = args.max_length or MAX_LENGTH
+    args.ratio = args.ratio or RATIOS.get(args.subwords, "none")
+    args.vocabulary_threshold = args.vocabulary_threshold or 0
+    cores = os.cpu_count() or 1
+    if (args.workers or 0) > cores:
+        say(f"--workers {args.workers}: this machine has {cores} cores, and as many work")
+    args.workers = min(args.workers or cores, cores)
+    args.command = shlex.join([f"scripts/{script_name()}", *argv])
+    commands = argparse.ArgumentParser()
+    for name in ("--tokenize", "--apply-bpe", "--apply-sentencepiece"):
+        commands.add_argument(name, type=shlex.split)
+    return commands.parse_args(template, args)
+
+
+def _parser(doc: Optional[str]) -> Parser:
+    parser = Parser(doc)
+    for name, text in TEXT_OF.items():
+        parser.add_argument(f"--{name}", metavar="PREFIX", help=text)
+    tests = "a test set; repeat it for more: fairseq's test, test1, test2, ..."
+    parser.add_argument("--test", action="append", default=[], metavar="PREFIX", help=tests)
+    for side, lang in (("source", "en"), ("target", "de")):
+        parser.add_argument(
+            f"--{side}", type=language, default=lang, metavar="LANG", help=f"{side} language (default: {lang})"
+        )
+    parser.add_argument(
+        "--subwords",
+        choices=SUBWORDS,
+        help="bpe: Moses tokens and subword-nmt (default); sentencepiece: raw text in any script, no other tokeniser; "
+        "none: only for --binarized",
+    )
+    number: Dict[str, Any] = dict(type=whole_number(0), metavar="N")
+    parser.add_argument(
+        "--merges", help="BPE merges, learned on both sides (default: by the size of the training set)", **number
+    )
+    parser.add_argument(
+        "--vocabulary", help="most pieces of SentencePiece, learned on both sides (default: likewise)", **number
+    )
+    rare = "split subwords that are rarer than N on their side of the training set (default: 0, none)"
+    parser.add_argument("--vocabulary-threshold", help=rare, **number)
+    parser.add_argument("--keep-hyphens", action="store_true", help="do not split words at hyphens")
+    parser.add_argument(
+        "--max-length",
+        type=whole_number(1),
+        metavar="N",
+        help=f"drop training pairs with more subwords than this on a side (default: {MAX_LENGTH})",
+    )
+    parser.add_argument(
+        "--ratio",
+        type=ratio,
+        metavar="X",
+        help="drop training pairs whose longer side has more than X times the subwords of the other, or none "
+        "(default: 1.5 with bpe, none with sentencepiece)",
+    )
+    parser.add_argument("--workers", type=whole_number(1), help="number of processes (default: number of cores)")
+    parser.add_argument("--out", type=Path, required=True, help="output folder: raw/, bin/, prepare.json and others")
+    _add_binarized(parser)
+    return parser
+
+
+def _add_binarized(parser: Parser) -> None:
+    own = parser.add_argument_group("data that you binarised yourself, in place of --train and --valid")
+    own.add_argument("--binarized", type=Path, metavar="BIN", help="--destdir of your fairseq-preprocess")
+    own.add_argument(
+        "--codes", type=Path, metavar="FILE", help="your BPE codes or model of SentencePiece, to translate"
+    )
+
+
+def ratio(text: str) -> str:
+    """For ``type=``: a ratio of lengths, as it was typed, or ``none``."""
+    try:
+        if text != "none" and not 1 <= float(text) < float("inf"):
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, at least 1, or none, not '{text}'") from None
+    return text
+
+
+def _check(parser: Parser, args: argparse.Namespace, given: List[str]) -> None:
+    """Ends the process if options are missing, or do not go together."""
+
+    def flag(name: str) -> str:
+        return f"--{name.replace('_', '-')}"
+
+    if args.source == args.target:
+        parser.error(f"--source and --target are both '{args.source}': name two languages")
+    if args.binarized:
+        for name in FROM_TEXT:
+            if name in given:
+                parser.error(f"{flag(name)} is for raw text: leave it out with --binarized")
+        if not args.subwords:
+            parser.error(
+                "--binarized needs --subwords: 'bpe' (Moses tokens, with or without subword-nmt), 'sentencepiece', or "
+                "'none' if tokens are text"
+            )
+        if args.codes and args.subwords == "none":
+            parser.error("--codes is for --subwords bpe or sentencepiece")
+    else:
+        missing = [flag(name) for name in ("train", "valid", "test") if name not in given]
+        if missing:
+            parser.error(f"the following arguments are required: {', '.join(missing)}")
+        if args.codes or args.subwords == "none":
+            parser.error(f"{'--codes' if args.codes else '--subwords none'} is for --binarized")
+    for kind, names in ONLY_FOR.items():
+        for name in names:
+            if name in given and kind != (args.subwords or "bpe"):
+                parser.error(f"{flag(name)} is for --subwords {kind}")

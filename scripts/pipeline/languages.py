@@ -1,0 +1,49 @@
+"""Language codes: their form, and what depends on a language. It imports nothing from this package."""
+
+import argparse
+import re
+from typing import Any
+
+FORM = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
+LONGEST = 40
+TAKEN = ("gz", "json")
+"""Endings that other files of prepared data have."""
+
+RULE = "letters and digits, with - or _ between them, as in en, zh-CN or pt_BR"
+
+
+def is_language(value: Any) -> bool:
+    """Whether a value can be a language code. The code becomes a part of file names, where dots separate the parts."""
+    fits = isinstance(value, str) and len(value) <= LONGEST and FORM.fullmatch(value)
+    return bool(fits) and value not in TAKEN
+
+
+def language(text: str) -> str:
+    """For ``type=``: a language code."""
+    if not is_language(text):
+        raise argparse.ArgumentTypeError(f"must be a language code ({RULE}), not {text[:60]!a}")
+    return text
+
+
+def base(code: str) -> str:
+    """The language without region or script: ``pt`` for ``pt-BR``."""
+    return re.split("[-_]", code)[0].lower()
+
+
+TOKENIZERS = {
+    **dict.fromkeys(("zh", "zho", "cmn", "yue"), "zh"),
+    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
+    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+    **dict.fromkeys(("th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod", "dz", "dzo"), "char"),
+}
+"""Language to sacreBLEU's tokeniser: its own choice where it has one, characters for the others without spaces."""
+
+
+def tokenizer(code: str) -> str:
+    """sacreBLEU's tokeniser for text in this language."""
+    return TOKENIZERS.get(base(code), "13a")
+
+
+def has_spaces(code: str) -> bool:
+    """Whether spaces separate the words of the language."""
+    return tokenizer(code) in ("13a", "ko-mecab")

@@ -1,0 +1,101 @@
+"""Reads ``prepare.json``, which says how text was prepared: in a folder of data, and in a model folder."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Tuple
+
+from .command import Failure
+from .files import read_shaped, sha256
+from .languages import RULE, is_language
+from .shape import TEXT, Value
+
+NAME = "prepare.json"
+LANGUAGE = Value(f"a language code ({RULE})", is_language)
+SUBWORDS = ("bpe", "sentencepiece", "none")
+MODELS = {"bpe": "bpecodes", "sentencepiece": "sentencepiece.bpe.model"}
+"""Kind of subwords, to the file that it was learned into: fairseq's ``from_pretrained`` finds it by this name."""
+
+KIND = Value("'bpe', 'sentencepiece' or 'none'", lambda value: value in SUBWORDS)
+HYPHENS = Value("'split' or 'kept'", lambda value: value in ("split", "kept"))
+DIGITS = Value("digits", lambda value: isinstance(value, str) and re.fullmatch("[0-9]{1,15}", value) is not None)
+SHAPE: Dict[str, Any] = {
+    **{"source?": LANGUAGE, "target?": LANGUAGE, "subwords?": KIND, "hyphens?": HYPHENS},
+    **{"vocabulary_threshold?": DIGITS, "sha256?": {"*": TEXT}},
+}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """How text was prepared."""
+
+    source: str = ""
+    target: str = ""
+    """The languages; empty if the file is older and does not name them."""
+    subwords: str = "bpe"
+    """How words were split, and joined again: one of :data:`SUBWORDS`."""
+    hyphens_kept: bool = False
+    """Whether words were not split at hyphens."""
+    vocabulary_threshold: int = 0
+    """Subwords that are rarer than this on their side of the training set were split; 0: none."""
+    sha256: Dict[str, str] = field(default_factory=dict)
+    """The hash of each file, by its name."""
+
+    @property
+    def split_by(self) -> List[str]:
+        """The names of the files that say how to split text; none if the user gave none for data of their own."""
+        vocabularies = [name for name in self.sha256 if name.startswith("vocabulary.") and "/" not in name]
+        names = [MODELS[self.subwords], *vocabularies] if self.subwords in MODELS else []
+        return [name for name in names if name in self.sha256] if self.sha256 else names
+
+    def check(self, files: Iterable[Path], remedy: str) -> None:
+        """Raises Failure if a file does not have its hash; files without a hash pass."""
+        for file in files:
+            digest = sha256(file)
+            if self.sha256.get(file.name, digest) != digest:
+                raise Failure(f"{file} is damaged: its SHA-256 is not that in {NAME}: {remedy}")
+
+
+def read_prepared(folder: Path, remedy: str) -> Prepared:
+    """The content of ``prepare.json``; without that file, the defaults of ``scripts/prepare.sh``.
+
+    Raises:
+        Failure: it is damaged, or an entry is not what ``scripts/prepare.sh`` writes; the message names ``remedy``.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        return Prepared()
+    content = read_shaped(path, SHAPE, remedy)
+    return Prepared(
+        content.get("source", ""),
+        content.get("target", ""),
+        content.get("subwords", "bpe"),
+        content.get("hyphens") == "kept",
+        int(content.get("vocabulary_threshold", "0")),
+        content.get("sha256", {}),
+    )
+
+
+def read_languages(data: Path) -> Tuple[str, str]:
+    """Source and target language of prepared data.
+
+    Raises:
+        Failure: there are no prepared data, or ``prepare.json`` is damaged.
+    """
+    remedy = f"run scripts/prepare.sh --out {data} again"
+    prepared = read_prepared(data, remedy)
+    if prepared.source and prepared.target:
+        return prepared.source, prepared.target
+    # older data: train.en-de.en.idx and train.en-de.de.idx
+    names = [path.name.split(".") for path in sorted((data / "bin").glob("*.*-*.*.idx"))]
+    sides = {(name[1], name[2]) for name in names if len(name) == 4}
+    for pair, source in sorted(sides):
+        for _, target in sorted(sides):
+            if f"{source}-{target}" == pair:
+                return source, target
+    if any(data.glob("dict.*.txt")):
+        raise Failure(
+            f"{data} is a folder of fairseq-preprocess: run scripts/prepare.sh --binarized {data} --out DATA, and give "
+            "DATA here"
+        )
+    raise Failure(f"{data} has no prepared data: run scripts/prepare.sh --out {data} first")

@@ -1,0 +1,135 @@
+"""Data that the user binarised: what is taken in, under which names, and what is refused."""
+
+import json
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.corpus import prepare
+from pipeline.corpus.binarize import binarize
+from pipeline.corpus.text import CorpusError
+from pipeline.prepared import read_languages, read_prepared
+from pipeline.settings import data_line
+from pipeline.training.train import Training
+
+LINES = {"train": 12, "valid": 9, "test": 5}
+CODES = "#version: 0.2\nt h\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder of fairseq-preprocess, en-fr, beside its text."""
+    folder = tmp_path_factory.mktemp("made")
+    for name, count in LINES.items():
+        for lang in ("en", "fr"):
+            (folder / f"{name}.{lang}").write_text("".join(f"{lang} the w{i}\n" for i in range(count)))
+    binarize(folder, ("en", "fr"), {name: name for name in LINES}, folder / "bin", 1, 100)
+    return folder
+
+
+@pytest.fixture
+def mine(made, tmp_path):
+    """A copy that a test may change."""
+    (tmp_path / "bin").mkdir()
+    for file in (made / "bin").iterdir():
+        (tmp_path / "bin" / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "codes").write_text(CODES)
+    return tmp_path
+
+
+def taken(mine, *options, source="en", target="fr", subwords="bpe"):
+    words = ["--binarized", mine / "bin", "--source", source, "--target", target, "--subwords", subwords]
+    prepare.main(["--", *map(str, [*words, "--out", mine / "out", *options])])
+    return mine / "out"
+
+
+def refused(mine, *parts, options=(), **kwargs):
+    with pytest.raises(Failure) as error:
+        taken(mine, *options, **kwargs)
+    assert "\n" not in str(error.value)
+    for part in parts:
+        assert part in str(error.value), error.value
+    assert not (mine / "out/prepare.json").exists()
+
+
+def share_flag(data, tmp_path):
+    words = ["fairseq-train", "{data}/bin", "--arch", "{arch}", "{share_embeddings}", "--"]
+    from pipeline.training.options import parse
+
+    return Training(parse([*words, "--data", str(data), "--arch", "a", "--out", str(tmp_path / "run")])).flags
+
+
+def test_later_steps_find_what_prepare_sh_would_have_made(made, mine, tmp_path):
+    out = taken(mine, "--test", made / "test", "--valid", made / "valid", "--codes", mine / "codes", "--keep-hyphens")
+    assert read_languages(out) == ("en", "fr")
+    prepared = read_prepared(out, "")
+    assert (prepared.subwords, prepared.hyphens_kept, prepared.split_by) == ("bpe", True, ["bpecodes"])
+    assert (out / "bpecodes").read_text() == CODES
+    for file in (mine / "bin").iterdir():
+        assert (out / "bin" / file.name).read_bytes() == file.read_bytes()
+    assert (out / "raw/test.fr").read_bytes() == (made / "test.fr").read_bytes()
+    assert json.loads((out / "raw/train.json").read_text()) == {"pairs": 12}  # without text
+    assert share_flag(out, tmp_path)[:3] == ["--arch", "a", "--share-all-embeddings"]
+
+
+def test_a_run_knows_the_data_by_their_files_alone(made, mine):
+    first = data_line(taken(mine))
+    assert data_line(taken(mine, "--test", made / "test", "--codes", mine / "codes", subwords="bpe")) == first
+    path = mine / "bin/train.en-fr.en.bin"
+    tokens = path.read_bytes()  # two bytes each
+    path.write_bytes(tokens[2:4] + tokens[:2] + tokens[4:])
+    assert data_line(taken(mine)) != first
+
+
+def test_one_folder_serves_both_directions(mine):
+    out = taken(mine, source="fr", target="en")
+    assert read_languages(out) == ("fr", "en")
+    for lang in ("en", "fr"):
+        file = mine / f"bin/train.en-fr.{lang}.bin"
+        assert (out / f"bin/train.fr-en.{lang}.bin").read_bytes() == file.read_bytes()
+
+
+def test_two_dictionaries_are_not_shared(mine, tmp_path):
+    path = mine / "bin/dict.fr.txt"
+    path.write_text(path.read_text() + "more 1\n")
+    assert share_flag(taken(mine), tmp_path)[2] == "--share-decoder-input-output-embed"
+
+
+@pytest.mark.parametrize("name", ["train.en-fr.en.idx", "train.en-fr.fr.bin", "valid.en-fr.en.idx", "dict.fr.txt"])
+def test_a_missing_file_is_named(mine, name):
+    (mine / "bin" / name).unlink()
+    refused(mine, f"{mine}/bin has no {name}: check --source and --target, or run fairseq-preprocess again")
+
+
+@pytest.mark.parametrize("name", ["train.en-fr.en.idx", "train.en-fr.fr.bin", "valid.en-fr.en.idx", "dict.fr.txt"])
+@pytest.mark.parametrize("content", [b"", b"half", b"\xff" * 99])
+def test_a_damaged_file_is_named(mine, name, content):
+    (mine / "bin" / name).write_bytes(content)
+    named = "test.en-fr.fr.idx" if (name, content) == ("dict.fr.txt", b"") else name.replace(".bin", ".idx")
+    refused(mine, f"{mine}/bin/{named}", "run fairseq-preprocess again")
+
+
+def test_a_dictionary_of_other_data_is_told(mine):
+    path = mine / "bin/dict.en.txt"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
+    refused(mine, "test.en-fr.en.idx cannot be used (its tokens are not in the dictionary)")
+
+
+def test_sides_of_different_length_are_told(mine):
+    for kind in ("bin", "idx"):
+        (mine / f"bin/train.en-fr.en.{kind}").write_bytes((mine / f"bin/valid.en-fr.en.{kind}").read_bytes())
+    refused(mine, "train.en-fr.fr.idx has 12 sentences, and the other side 9")
+
+
+def test_what_is_not_there_is_said(made, mine):
+    refused(
+        mine, "nowhere not found: give the --destdir of fairseq-preprocess", options=["--binarized", mine / "nowhere"]
+    )
+    refused(mine, "has no set 'test1'; there are: test train valid", options=["--test", made / "test"] * 2)
+    with pytest.raises(CorpusError, match=r"valid has 9 pairs, but 5 were binarised as 'test'"):
+        taken(mine, "--test", made / "valid")
+    (mine / "codes").write_text("only one word here\n")
+    refused(mine, "codes is damaged: not two subwords a line", options=["--codes", mine / "codes"])
+    refused(mine, "is damaged: not a model of", options=["--codes", mine / "codes"], subwords="sentencepiece")
+    (mine / "codes").unlink()
+    refused(mine, "codes", "give the file that your text was split with", options=["--codes", mine / "codes"])

@@ -1,0 +1,110 @@
+"""Languages of any code: they come from prepare.json, are checked when they are given, and choose the tokens."""
+
+import dataclasses
+import json
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.corpus.options import parse
+from pipeline.files import write_json
+from pipeline.languages import TOKENIZERS, base, has_spaces, is_language, tokenizer
+from pipeline.prepared import read_languages
+from pipeline.recipes import load_recipe
+from pipeline.sweep.options import parse as parse_sweep
+from pipeline.sweep.sweep import Sweep
+
+
+@pytest.mark.parametrize("code", ["en", "zh-CN", "pt_BR", "sr-Latn-RS", "en_XX", "gmh", "x1", "DE"])
+def test_codes_of_any_standard_are_accepted(code):
+    assert is_language(code)
+
+
+ODD = [
+    "",
+    "e.n",
+    "../en",
+    "a/b",
+    "-en",
+    "en-",
+    "en--US",
+    "en\n",
+    "e n",
+    "中文",
+    "en\0",
+    "json",
+    "gz",
+    "a" * 41,
+    None,
+    3,
+]
+
+
+@pytest.mark.parametrize("code", ODD)
+def test_what_would_break_a_file_name_is_no_code(code):
+    assert not is_language(code)
+
+
+@pytest.mark.parametrize("code", ["e.n", "../en", "en\n", "中文"])
+def test_a_wrong_code_is_refused_where_it_is_given(code, capsys):
+    sets = ["--train", "a", "--valid", "b", "--test", "c", "--out", "d"]
+    with pytest.raises(SystemExit) as ended:
+        parse(["--", *sets, "--target", code])
+    error = capsys.readouterr().err
+    assert ended.value.code == 2 and error.count("\n") == 1 and "argument --target: must be a language code" in error
+
+
+def named(folder, *names):
+    (folder / "bin").mkdir(exist_ok=True)
+    for name in names:
+        (folder / "bin" / name).touch()
+    return folder
+
+
+def test_the_languages_of_data_are_those_in_prepare_json(tmp_path):
+    named(tmp_path, "train.en-de.en.idx", "train.en-de.de.idx")
+    write_json(tmp_path / "prepare.json", {"source": "en-GB", "target": "zh-CN"})
+    assert read_languages(tmp_path) == ("en-GB", "zh-CN")
+
+
+@pytest.mark.parametrize("pair", [("en", "de"), ("de", "en"), ("en", "zh-CN"), ("pt-BR", "en"), ("en-GB", "pt-BR")])
+def test_older_data_name_them_in_their_files(tmp_path, pair):
+    source, target = pair
+    for subset in ("train", "valid", "test1"):
+        named(tmp_path, *(f"{subset}.{source}-{target}.{lang}.idx" for lang in pair))
+    write_json(tmp_path / "prepare.json", {"hyphens": "split"})
+    assert read_languages(tmp_path) == pair
+
+
+def test_data_without_languages_are_no_prepared_data(tmp_path):
+    for folder in (tmp_path / "none", named(tmp_path, "train.en.idx", "train.en-de.fr.idx")):
+        with pytest.raises(Failure, match=r"has no prepared data: run scripts/prepare\.sh --out .* first"):
+            read_languages(folder)
+
+
+def test_text_of_a_region_is_tokenised_as_its_language():
+    assert [base(code) for code in ("pt-BR", "zh_TW", "EN-us", "de")] == ["pt", "zh", "en", "de"]
+    assert [tokenizer(code) for code in ("zh-CN", "ja", "ko", "th", "de", "pt-BR")] == [
+        *("zh", "ja-mecab", "ko-mecab", "char", "13a", "13a")
+    ]
+    assert [code for code in TOKENIZERS if has_spaces(code)] == ["ko", "kor"] and has_spaces("pt-BR")
+
+
+def test_joined_test_sets_are_in_the_languages_of_the_recipe(tmp_path, monkeypatch):
+    recipe = dataclasses.replace(load_recipe("multi30k"), source="pt-BR", target="zh-CN")
+    monkeypatch.setattr("pipeline.sweep.sweep.load_recipe", lambda name: recipe)
+    for lang in ("pt-BR", "zh-CN"):
+        (tmp_path / f"test_2016_flickr.{lang}").write_text("a\nb\n", encoding="utf-8")
+    sweep = Sweep(parse_sweep(["multi30k", "--data", str(tmp_path), "--out", str(tmp_path / "out")]))
+    sweep.joined = {"test_x2": 2}
+    sweep.join()
+    assert (tmp_path / "out/joined/test_x2.zh-CN").read_text() == "a b\n"
+    options = [str(word) for word in sweep.prepare_options]
+    assert options[options.index("--source") :][:4] == ["--source", "pt-BR", "--target", "zh-CN"]
+
+
+def test_a_recipe_with_a_wrong_code_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.recipes.FOLDER", tmp_path)
+    (tmp_path / "odd.toml").write_text(f"target = {json.dumps('../de')}\n")
+    with pytest.raises(Failure, match=r"odd\.toml: 'target' must be a language code \(letters.*\), not '\.\./de'"):
+        load_recipe("odd")

@@ -1,0 +1,137 @@
+"""From raw text to translations in a language without spaces, whose code has a region; and data binarised elsewhere."""
+
+import json
+import shutil
+
+import pytest
+import sentencepiece
+
+from fairseq_rope.export import export
+from fairseq_rope.translation import RoFormerModel
+from pipeline.files import read_lines
+from pipeline.processing.pieces import MODEL
+
+from ..commands import SMALL, one_line, run
+from ..pipeline.chinese import chinese
+
+pytestmark = pytest.mark.slow
+
+TRAIN = ["--arch", "roformer_tiny", "--max-update", 4, "--save-every", 2, "--", *SMALL, "--max-tokens", 600]
+
+
+def trained(data, out):
+    run("scripts/train.sh", "--data", data, "--out", out, *TRAIN)
+    run("scripts/average.sh", "--run", out, "--data", data, "--last", 2)
+    return out
+
+
+@pytest.fixture(scope="module")
+def raw(corpus, tmp_path_factory):
+    """The corpus with an invented Chinese target."""
+    folder = tmp_path_factory.mktemp("raw")
+    for name in ("train", "valid", "test"):
+        english = read_lines(corpus / f"{name}.en")
+        (folder / f"{name}.en-GB").write_text("".join(f"{line}\n" for line in english), encoding="utf-8")
+        (folder / f"{name}.zh-CN").write_text("".join(f"{chinese(x)}\n" for x in english), encoding="utf-8")
+    return folder
+
+
+def prepared(raw, out, *options, **kwargs):
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", raw / name)]
+    languages = ["--source", "en-GB", "--target", "zh-CN"]
+    return run("scripts/prepare.sh", *sets, *languages, "--workers", 2, "--out", out, *options, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def data(raw, tmp_path_factory):
+    out = tmp_path_factory.mktemp("chinese") / "data"
+    said = prepared(raw, out, "--subwords", "sentencepiece")
+    assert "--vocabulary 500: the default for 400 training pairs" in said.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def model(data, tmp_path_factory):
+    return trained(data, tmp_path_factory.mktemp("run") / "run")
+
+
+def test_moses_refuses_text_without_spaces_at_once(raw, tmp_path):
+    failed = prepared(raw, tmp_path / "out", fails=True)
+    one_line(failed, "train.zh-CN: no spaces separate its words", "give --subwords sentencepiece")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_preparation_is_the_librarys_own_and_is_done_once(raw, data, tmp_path):
+    library = sentencepiece.SentencePieceProcessor(model_file=str(data / MODEL))
+    for name in ("train.en-GB", "test.zh-CN"):
+        expected = [" ".join(pieces) for pieces in library.encode(read_lines(raw / name), out_type=str)]
+        assert read_lines(data / "pieces" / name) == expected
+    info = json.loads((data / "prepare.json").read_text(encoding="utf-8"))
+    assert (info["source"], info["target"], info["subwords"], info["ratio"]) == (
+        "en-GB",
+        "zh-CN",
+        "sentencepiece",
+        "none",
+    )
+    assert {MODEL, "dict.zh-CN.txt", "test.zh-CN"} < set(info["sha256"]) and info["cleaned"]["kept"] == 400
+    assert info["binarised"]["train"]["zh-CN"]["unknown"] == 0
+    again = prepared(raw, data, "--subwords", "sentencepiece").stderr
+    assert again.count("done before") == 5 and "learn-sentencepiece: done before" in again
+
+
+def test_every_later_step_follows_prepare_json(data, model, tmp_path):
+    shown = run("scripts/score.sh", "--run", model, "--data", data).stdout
+    assert "|tok:zh|" in shown and "moses lc: not for zh-CN" in shown and "on the pieces of SentencePiece" in shown
+    text = "".join(f"{line}\n" for line in read_lines(data / "raw/test.en-GB")[:5])
+    translated = run("scripts/translate.sh", model, input=text).stdout.splitlines()
+    assert translated == read_lines(model / "scores/test.hyp.zh-CN")[:5]
+    hub = RoFormerModel.from_pretrained(str(model), "checkpoint.pt", ".", bpe="sentencepiece").eval()
+    assert hub.translate(text.splitlines(), beam=4, lenpen=0.6) == translated
+    export(model, tmp_path / "exported")
+    assert (tmp_path / "exported" / MODEL).read_bytes() == (data / MODEL).read_bytes()
+    (model / MODEL).write_bytes((data / MODEL).read_bytes()[:5000])
+    one_line(run("scripts/translate.sh", model, input=text, fails=True), "is damaged: its SHA-256 is not that in")
+    shutil.copy(data / MODEL, model)
+
+
+def test_data_that_the_user_binarised_give_the_same_run(raw, data, model, tmp_path):
+    """fairseq's own command makes them, in the other direction, from the same pieces."""
+    mine, out = tmp_path / "mine", tmp_path / "data"
+    sets = [f"--{name}pref={data}/pieces/{file}" for name, file in (("train", "train.clean"), ("valid", "valid"))]
+    pair = ["--source-lang", "zh-CN", "--target-lang", "en-GB", "--joined-dictionary", "--destdir", mine]
+    run("fairseq-preprocess", *pair, *sets, f"--testpref={data}/pieces/test", "--workers", 1)
+    one_line(
+        run("scripts/train.sh", "--data", mine, "--out", tmp_path / "x", *TRAIN, fails=True), "--binarized", "DATA"
+    )
+    options = [
+        "--binarized",
+        mine,
+        "--source",
+        "en-GB",
+        "--target",
+        "zh-CN",
+        "--subwords",
+        "sentencepiece",
+        "--out",
+        out,
+    ]
+    run("scripts/prepare.sh", *options)
+    same = trained(out, tmp_path / "run")
+    one_line(
+        run("scripts/score.sh", "--run", same, "--data", out, fails=True), "no raw text of 'test'", "--test PREFIX"
+    )
+    one_line(run("scripts/translate.sh", same, input="x\n", fails=True), "missing: give it with", "--codes FILE")
+    run("scripts/prepare.sh", *options, "--codes", data / MODEL, "--test", raw / "test")
+    run("scripts/average.sh", "--run", same, "--data", out, "--last", 2)
+    for folder, prepared_data in ((model, data), (same, out)):
+        run("scripts/score.sh", "--run", folder, "--data", prepared_data)
+    assert (same / "scores/test.hyp.zh-CN").read_bytes() == (model / "scores/test.hyp.zh-CN").read_bytes()
+    assert (
+        run("scripts/translate.sh", same, input="The dog.\n").stdout
+        == run("scripts/translate.sh", model, input="The dog.\n").stdout
+    )
+    (mine / "train.zh-CN-en-GB.en-GB.bin").write_bytes((mine / "valid.zh-CN-en-GB.en-GB.bin").read_bytes())
+    shutil.copy(mine / "valid.zh-CN-en-GB.en-GB.idx", mine / "train.zh-CN-en-GB.en-GB.idx")
+    one_line(
+        run("scripts/prepare.sh", *options, fails=True), "sentences, and the other side", "fairseq-preprocess again"
+    )
