@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from fairseq_rope.__main__ import main
+from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.export import QUANTIZATIONS, exported
-from pipeline.translation.engines import CTranslate2Engine
+from pipeline.translation.engines import CTranslate2Engine, FairseqEngine, build_engine
 
 from ..commands import ENVIRONMENT, ROOT, one_line, run
 from ..disks import full_disk, read_only
@@ -68,6 +69,27 @@ def test_both_engines_translate_alike(folder, raw):
         for engine in ("ctranslate2", "fairseq")
     )
     assert found == expected and found[0] == "\n" and found.count("\n") == 1 + raw.count("\n")
+
+
+@pytest.mark.parametrize("arch", ["roformer_tiny", "tupe_r_tiny"])
+def test_the_faster_engine_translates_by_itself_where_it_can(arch, tmp_path, capsys):
+    model, words = run_folder(tmp_path / "run", arch), ["w1 w2 w3"]
+    chosen = build_engine("auto", model, 1, 0.6, 4000)
+    said, can = capsys.readouterr().err, arch == "roformer_tiny"
+    assert isinstance(chosen, CTranslate2Engine if can else FairseqEngine)
+    assert ("fairseq translates, because CTranslate2 cannot: --encoder-position tupe_r" in said) is not can
+    assert chosen.search(words) == build_engine("fairseq", model, 1, 0.6, 4000).search(words)
+
+
+def test_the_automatic_choice_hides_no_broken_checkpoint_and_needs_no_room(untrained, tmp_path, capsys, monkeypatch):
+    with full_disk(tmp_path / "full", 0) as disk:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
+        with read_only(untrained):
+            assert isinstance(build_engine("auto", untrained, 1, 0.6, 4000), FairseqEngine)
+    assert "fairseq translates, because CTranslate2 cannot: " in capsys.readouterr().err
+    (untrained / "checkpoint.pt").write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError):
+        build_engine("auto", untrained, 1, 0.6, 4000)
 
 
 def test_the_export_is_made_once_for_each_checkpoint_and_quantisation(untrained):
@@ -144,7 +166,8 @@ def test_wrong_exports_give_one_line_and_make_nothing(untrained, tmp_path, capsy
 def test_wrong_calls_give_one_line_and_make_nothing(folder):
     translate = ["scripts/translate.sh", folder]
     one_line(run(*translate, "--engine", "marian", fails=True), "argument --engine: invalid choice: 'marian'")
-    one_line(run(*translate, "--quantization", "int8", fails=True), "--quantization is for --engine ctranslate2")
+    of_fairseq = [*translate, "--engine", "fairseq", "--quantization", "int8"]
+    one_line(run(*of_fairseq, fails=True), "--quantization is for --engine ctranslate2")
     wrong = [*translate, "--engine", "ctranslate2", "--quantization", "int4"]
     one_line(run(*wrong, fails=True, input="x\n"), "--quantization must be one of int8, ")
     assert not (folder / "ctranslate2").exists()

@@ -3,16 +3,19 @@
 Both translate BPE tokens to BPE tokens, as text, with beam search and ``score / length^lenpen``, ``</s>`` counted.
 """
 
+import importlib.util
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 import torch
 
+from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.checkpoints.model_folder import CHECKPOINT
 from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
 
+from ..command import say
 from ..files import read_shaped
 from ..shape import WHOLE
 
@@ -77,6 +80,37 @@ class CTranslate2Engine:
         # without the last token: </s>, or the token that fairseq replaces by </s> at the limit
         hypotheses = [result.hypotheses[0][:-1] for result in results]
         return [" ".join(token for token in hypothesis if token != "<s>") for hypothesis in hypotheses]
+
+
+Engine = Union[FairseqEngine, CTranslate2Engine]
+
+
+def build_engine(
+    name: str, folder: Path, beam: int, lenpen: float, max_tokens: int, quantization: Optional[str] = None
+) -> Engine:
+    """The engine of this name. With ``auto``: CTranslate2, the faster one on a CPU, unless it cannot translate.
+
+    Args:
+        name: ``fairseq``, ``ctranslate2`` or ``auto``.
+        folder, beam, lenpen, max_tokens, quantization: as in the engines.
+
+    Raises:
+        CheckpointError, ValueError: as the engines do.
+    """
+    automatic = name == "auto"
+    if automatic and (torch.cuda.is_available() or importlib.util.find_spec("ctranslate2") is None):
+        name = "fairseq"
+    if name == "fairseq":
+        return FairseqEngine(folder, beam, lenpen, max_tokens)
+    try:
+        return CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization)
+    except CheckpointError:
+        raise
+    except (ValueError, OSError) as error:
+        if not automatic:
+            raise
+        say(f"fairseq translates, because CTranslate2 cannot: {error}")
+        return FairseqEngine(folder, beam, lenpen, max_tokens)
 
 
 def search_options(beam: int, lenpen: float, max_length: int) -> Dict[str, Any]:

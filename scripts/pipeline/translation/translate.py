@@ -21,7 +21,7 @@ from ..command import Failure, Parser, run, say, script_name, whole_number
 if TYPE_CHECKING:
     from .translator import Translator
 
-ENGINES = ("fairseq", "ctranslate2")
+ENGINES = ("auto", "fairseq", "ctranslate2")
 CHUNK = 200  # sentences
 
 
@@ -33,16 +33,19 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument(
         "--engine",
         choices=ENGINES,
-        default="fairseq",
-        help="program that translates (default: fairseq); ctranslate2 exports the model first, once per checkpoint",
+        default="auto",
+        help="program that translates: ctranslate2, which exports the model first, once per checkpoint; fairseq; or "
+        "auto: ctranslate2 on a CPU, if it is installed and knows the position encoding (default)",
     )
     parser.add_argument("--quantization", help="number format for ctranslate2, such as int8 (default: float32)")
     parser.add_argument(
         "--interactive", action="store_true", help="answer each line before reading the next, as in a terminal"
     )
     args = parser.parse_args(argv)
-    if args.quantization and args.engine != "ctranslate2":
+    if args.quantization and args.engine == "fairseq":
         parser.error("--quantization is for --engine ctranslate2")
+    if args.quantization:
+        args.engine = "ctranslate2"
     logging.disable(logging.INFO)  # what fairseq says
     if args.interactive or sys.stdin.isatty():
         _answer(args)

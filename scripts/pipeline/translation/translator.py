@@ -1,13 +1,13 @@
 """A trained model with the text processing of ``scripts/prepare.sh`` around it."""
 
 from pathlib import Path
-from typing import List, Optional, Sequence, Union
+from typing import List, Optional, Sequence
 
 from fairseq_rope.checkpoints.model_folder import REMEDY, read_languages
 
 from ..prepared import read_prepared
 from ..processing.kinds import text_processing
-from .engines import CTranslate2Engine, FairseqEngine
+from .engines import build_engine
 
 
 class Translator:
@@ -18,7 +18,7 @@ class Translator:
         beam: hypotheses kept in the search.
         lenpen: exponent of the length in the score of a hypothesis.
         max_tokens: padded source tokens to translate at once.
-        engine: ``fairseq`` or ``ctranslate2``.
+        engine: ``fairseq``, ``ctranslate2``, or ``auto``: see :func:`.engines.build_engine`.
         quantization: number format of CTranslate2's copy of the model; None: ``float32``.
 
     Raises:
@@ -41,11 +41,7 @@ class Translator:
         prepared.check([file for file in folder.iterdir() if file.name in prepared.sha256], REMEDY)
         self.processing = text_processing(folder, prepared, source, target)
         self.processing.load(REMEDY)
-        self.engine: Union[FairseqEngine, CTranslate2Engine]
-        if engine == "ctranslate2":
-            self.engine = CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization)
-        else:
-            self.engine = FairseqEngine(folder, beam, lenpen, max_tokens)
+        self.engine = build_engine(engine, folder, beam, lenpen, max_tokens, quantization)
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
         """Translates raw sentences; an empty sentence stays empty.
