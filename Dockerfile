@@ -8,8 +8,9 @@ FROM python:3.11.7-slim-bookworm AS build
 RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
-# PyTorch's own index has the builds without CUDA; pip prefers 2.13.0+cpu to 2.13.0
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# PyTorch's own index has builds without CUDA, which are gigabytes smaller (2.13.0+cpu; pip prefers it to 2.13.0).
+# PyTorch's page "Get started" names it: docker build --build-arg TORCH_INDEX=ADDRESS -t fairseq_rope .
+ARG TORCH_INDEX=
 ENV PIP_EXTRA_INDEX_URL=$TORCH_INDEX PIP_NO_CACHE_DIR=1
 WORKDIR /fairseq_rope
 COPY . .
