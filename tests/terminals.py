@@ -13,7 +13,7 @@ import time
 from .commands import ENVIRONMENT, ROOT
 from .processes import preloaded
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
@@ -36,6 +36,9 @@ class Terminal:
         )
         os.close(screen)
         self.text = ""
+
+    def __del__(self):
+        self.process.kill()  # a failed test leaves it behind
 
     def until(self, end):
         """Waits until something comes that ends with this text; returns it."""
