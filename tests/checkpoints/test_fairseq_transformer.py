@@ -260,7 +260,7 @@ def plain(data, tmp_path_factory):
     """fairseq's own transformer, trained and averaged by the scripts, and its conversion beside it."""
     out = tmp_path_factory.mktemp("plain") / "run"
     options = ["--data", data, "--arch", "fairseq_transformer_tiny", "--recipe", "demo", "--out", out]
-    extra = ["--max-update", 60, "--save-every", 30, "--", *SMALL, "--max-tokens", 600, "--lr", 0.005]
+    extra = ["--max-update", 60, "--save-every", 12, "--", *SMALL, "--max-tokens", 600, "--lr", 0.005]
     run("scripts/train.sh", *options, *extra)
     run("scripts/average.sh", "--run", out, "--data", data, "--last", 2)
     converted = out.with_name("converted")

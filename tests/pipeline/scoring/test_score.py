@@ -81,7 +81,8 @@ def test_scores_and_statistics_are_written_together(fake, capsys):
     given = [f"{fake.data}/bin", "--path", f"{fake.run}/checkpoint.pt", "--beam", "4", "--gen-subset", "test"]
     assert fake.calls == [[*given, "--target-lang", "de", "--sampling", "--cpu"]]
     printed_table = capsys.readouterr().out.splitlines()
-    assert printed_table[1].startswith("a run test ") and f" {score:.2f} " in printed_table[1]
+    assert printed_table[1] == "a run"
+    assert printed_table[2].startswith("  test ") and f" {score:.2f} " in printed_table[2]
     assert printed_table[-1].startswith("sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a")
 
 
@@ -157,8 +158,8 @@ def test_other_options_make_it_anew_but_for_the_batch_and_the_name(fake, options
     [
         ("run/checkpoint.pt", ["has no checkpoint.pt: run scripts/average.sh --run"]),
         ("data/.stamps/binarize.json", ["data has no prepared data: run scripts/prepare.sh --out"]),
-        ("data/raw/test.en", ["raw/test.en not found: run scripts/prepare.sh"]),
-        ("data/raw/test.de", ["raw/test.de not found: run scripts/prepare.sh"]),
+        ("data/raw/test.en", ["has no raw text of 'test' (test.en): run scripts/prepare.sh"]),
+        ("data/raw/test.de", ["has no raw text of 'test' (test.de): run scripts/prepare.sh"]),
     ],
 )
 def test_what_is_missing_is_named(fake, missing, parts):
@@ -314,7 +315,7 @@ def test_a_disk_that_is_full_is_the_reason_of_a_program_that_could_give_none(fak
 def test_a_second_call_waits_and_both_have_their_own_figures(fake):
     (fake.folder / "seconds").write_text("0.5")
     outputs = [process.communicate(timeout=120) for process in [started(fake), started(fake, "--beam", "2")]]
-    shown = [output.splitlines()[1].split()[2] for output, _ in outputs]
+    shown = [output.splitlines()[2].split()[1] for output, _ in outputs]
     expected = BLEU().corpus_score([x.replace("Sofa", "Dach") for x in REFERENCES], [REFERENCES]).score
     assert shown == [f"{expected:.2f}", "100.00"], outputs
     assert not list((fake.run / "scores").glob(".*"))
