@@ -5,6 +5,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -32,7 +33,7 @@ class Terminal:
             stdout=screen,
             stderr=screen,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_like_a_shell,
         )
         os.close(screen)
         self.text = ""
@@ -63,3 +64,9 @@ class Terminal:
         ready, _, _ = select.select([self.keyboard], [], [], PATIENCE)
         assert ready, self.text
         self.text += os.read(self.keyboard, 65536).decode("utf-8", errors="replace")
+
+
+def _like_a_shell():
+    """In the new process: the terminal is its own, and Ctrl-C ends it (pytest's workers ignore that)."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
