@@ -6,6 +6,7 @@ files.
 
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -53,11 +54,20 @@ def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
         if done.returncode < 0:
             reason = f"ended by signal {signal.Signals(-done.returncode).name}: is there enough memory?"
         if "required_chars" in reason:
-            raise Failure(f"--vocabulary {pieces} is too small for the characters of the text: raise it")
+            enough = enough_pieces(paths)
+            raise Failure(f"--vocabulary {pieces} is too small for the characters of the text: raise it to {enough}")
         raise Failure(f"SentencePiece cannot learn from {' and '.join(map(str, paths))}: {reason}")
     with replacing(out) as file:
         file.write(done.stdout)
     return dict(json.loads(done.stderr.splitlines()[-1]))
+
+
+def enough_pieces(paths: Sequence[Path]) -> int:
+    """How many pieces have one for every character of the text and as many for words, in thousands."""
+    characters: Set[str] = set()
+    for sentence in sentences(paths, 1):
+        characters.update(sentence)
+    return math.ceil(len(characters) / MOST_CHARACTERS / 1000) * 1000
 
 
 def normalization_rules() -> str:

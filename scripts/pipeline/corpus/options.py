@@ -73,7 +73,9 @@ def _parser(doc: Optional[str]) -> Parser:
         "--merges", help="BPE merges, learned on both sides (default: by the size of the training set)", **number
     )
     parser.add_argument(
-        "--vocabulary", help="most pieces of SentencePiece, learned on both sides (default: likewise)", **number
+        "--vocabulary",
+        help="most pieces of SentencePiece, learned on both sides (default: likewise)",
+        **{**number, "type": whole_number(5)},
     )
     rare = "split subwords that are rarer than N on their side of the training set (default: 0, none)"
     parser.add_argument("--vocabulary-threshold", help=rare, **number)

@@ -4,8 +4,9 @@ import argparse
 import contextlib
 import sys
 from abc import ABC, abstractmethod
+from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Type
 
 from ..command import fill, say
 from ..files import read_shaped, write_json
@@ -67,12 +68,12 @@ class Splitting(ABC):
     def files(self) -> List[Path]:
         """The files that say how text is split, after the steps."""
 
-    def _size(self, given: Any, option: str) -> int:
-        """The given number of merges or pieces, or the one for this training set."""
+    def _size(self, given: Any, option: str, least: Callable[[], int] = lambda: 0) -> int:
+        """The given number of merges or pieces, or the one for this training set, but not below ``least()``."""
         if given is not None:
             return int(given)
         pairs = read_shaped(self.out / "raw/train.json", {"pairs": WHOLE}, "run scripts/prepare.sh again")["pairs"]
-        size = default_size(pairs)
+        size = max(default_size(pairs), least())
         say(f"{option} {size}: the default for {pairs:,} training pairs")
         return size
 
@@ -160,7 +161,8 @@ class SentencePiece(Splitting):
         library()
 
     def steps(self, steps: Steps) -> None:
-        self.pieces = self._size(self.args.vocabulary, "--vocabulary")
+        enough = partial(learn_pieces.enough_pieces, self._sides)
+        self.pieces = self._size(self.args.vocabulary, "--vocabulary", enough)
         steps.setting(f"sentencepiece {self.pieces}")
         steps.step("learn-sentencepiece", [MODEL, "sentencepiece.json"], self._learn)
         names = [f"{self.folder}/{subset}.{lang}" for subset in self.subsets for lang in self.langs]
@@ -174,9 +176,12 @@ class SentencePiece(Splitting):
     def files(self) -> List[Path]:
         return [self.out / MODEL]
 
+    @property
+    def _sides(self) -> List[Path]:
+        return [self.out / "raw" / f"train.{lang}" for lang in self.langs]
+
     def _learn(self) -> None:
-        sides = [self.out / "raw" / f"train.{lang}" for lang in self.langs]
-        write_json(self.out / "sentencepiece.json", learn_pieces.learn(sides, self.pieces, self.out / MODEL))
+        write_json(self.out / "sentencepiece.json", learn_pieces.learn(self._sides, self.pieces, self.out / MODEL))
 
     def _apply(self) -> None:
         self._over_all("raw", self.folder, self.args.apply_sentencepiece, ["{model}"])

@@ -56,6 +56,9 @@ def main(argv: Sequence[str]) -> None:
 def _load(args: argparse.Namespace) -> "Translator":
     from .translator import Translator  # imports fairseq
 
+    checkpoint = args.run / "checkpoint.pt"
+    if not checkpoint.is_file():
+        raise Failure(f"{checkpoint}: no such checkpoint: run scripts/average.sh --run {args.run} first")
     try:
         return Translator(args.run, args.beam, args.lenpen, engine=args.engine, quantization=args.quantization)
     except ValueError as error:

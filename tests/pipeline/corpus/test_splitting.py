@@ -188,9 +188,18 @@ def test_the_names_of_special_symbols_are_no_pieces(corpus, model):
 
 
 def test_too_few_pieces_for_the_characters_are_refused(corpus, tmp_path):
-    with pytest.raises(Failure, match=r"--vocabulary 20 is too small for the characters of the text: raise it"):
+    with pytest.raises(Failure, match=r"--vocabulary 20 is too small for the characters of the text: raise it to 1000"):
         learn_pieces.learn([corpus / "train.en", corpus / "train.zh"], 20, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_the_default_has_room_for_every_character(tmp_path):
+    (tmp_path / "train.en").write_text("a\n" * 1500)
+    (tmp_path / "train.zh").write_text("".join(f"{chr(0x4E00 + i)}\n" for i in range(1500)), encoding="utf-8")
+    sides = [tmp_path / f"train.{lang}" for lang in ("en", "zh")]
+    assert learn_pieces.enough_pieces(sides) == 4000  # 1,501 characters, and as many pieces again
+    learned = learn_pieces.learn(sides, 4000, tmp_path / "model")
+    assert learned["coverage"] == 1 and learned["characters"] == 1501
 
 
 def test_many_characters_leave_half_of_the_pieces_to_words(tmp_path):
