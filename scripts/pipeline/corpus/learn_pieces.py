@@ -63,11 +63,11 @@ def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
 
 
 def enough_pieces(paths: Sequence[Path]) -> int:
-    """How many pieces have one for every character of the text and as many for words, in thousands."""
+    """How many pieces have one for every character of the text and as many for words, in hundreds."""
     characters: Set[str] = set()
     for sentence in sentences(paths, 1):
         characters.update(sentence)
-    return math.ceil(len(characters) / MOST_CHARACTERS / 1000) * 1000
+    return math.ceil(len(characters) / MOST_CHARACTERS / 100) * 100
 
 
 def normalization_rules() -> str:

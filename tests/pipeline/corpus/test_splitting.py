@@ -188,7 +188,9 @@ def test_the_names_of_special_symbols_are_no_pieces(corpus, model):
 
 
 def test_too_few_pieces_for_the_characters_are_refused(corpus, tmp_path):
-    with pytest.raises(Failure, match=r"--vocabulary 20 is too small for the characters of the text: raise it to 1000"):
+    with pytest.raises(
+        Failure, match=r"--vocabulary 20 is too small for the characters of the text: raise it to \d+00$"
+    ):
         learn_pieces.learn([corpus / "train.en", corpus / "train.zh"], 20, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -197,8 +199,8 @@ def test_the_default_has_room_for_every_character(tmp_path):
     (tmp_path / "train.en").write_text("a\n" * 1500)
     (tmp_path / "train.zh").write_text("".join(f"{chr(0x4E00 + i)}\n" for i in range(1500)), encoding="utf-8")
     sides = [tmp_path / f"train.{lang}" for lang in ("en", "zh")]
-    assert learn_pieces.enough_pieces(sides) == 4000  # 1,501 characters, and as many pieces again
-    learned = learn_pieces.learn(sides, 4000, tmp_path / "model")
+    assert learn_pieces.enough_pieces(sides) == 3100  # 1,501 characters, and as many pieces again
+    learned = learn_pieces.learn(sides, 3100, tmp_path / "model")
     assert learned["coverage"] == 1 and learned["characters"] == 1501
 
 
