@@ -303,7 +303,7 @@ def test_generate_interactive_and_translate_work_and_the_way_back_gives_the_same
     interactive = fairseq("interactive", data, "--path", paths[1], *search[:4], "--buffer-size", 30, input=source)
     assert hypotheses(interactive.stdout) == hypotheses(stock)
     raw = (corpus / "test.en").read_text()
-    translated = [run("scripts/translate.sh", folder, input=raw).stdout for folder in plain]
+    translated = [run("scripts/translate.sh", folder, "--engine", "fairseq", input=raw).stdout for folder in plain]
     assert len(translated[0].splitlines()) == 21 and translated[0] == translated[1]
 
 

@@ -28,7 +28,11 @@ def test_roformer_learns_the_demo_and_both_engines_translate_it_alike(tmp_path):
     folder = tmp_path / "roformer_tiny/seed1"
     ours, theirs, small = (
         run("scripts/translate.sh", folder, *options, input=text).stdout.splitlines()
-        for options in ([], ["--engine", "ctranslate2"], ["--engine", "ctranslate2", "--quantization", "int8"])
+        for options in (
+            ["--engine", "fairseq"],
+            ["--engine", "ctranslate2"],
+            ["--engine", "ctranslate2", "--quantization", "int8"],
+        )
     )
     # neither the ends of the two beam searches nor int8 change more than a few sentences
     score = sacrebleu.corpus_bleu(ours, [reference]).score
