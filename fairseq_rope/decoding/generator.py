@@ -22,8 +22,9 @@ class FastSequenceGenerator(SequenceGenerator):
     attention to the encoder also exist once per sentence, and the encoder's output is never reordered. The logits go
     into one buffer, are read for the best candidates of each beam, and are normalised in place. Only the cache of the
     self-attention follows the beams. The decoder's weights are copied once into the layout in which a CPU reads them
-    fastest, and each step does a third of the operations; this rounds in another way than fairseq, so hypotheses with
-    equal scores may change places. ``packs_weights = False`` keeps fairseq's rounding.
+    fastest, and a step takes few operations. Sums are rounded in another order than fairseq's, so hypotheses with
+    nearly equal scores may change places. With ``packs_weights = False`` the decoder's modules do the steps; only
+    fairseq's own search has the same scores to the last bit.
 
     This serves one model of this plugin and plain beam search. For ensembles, other models, sampling and other
     strategies, prefixes, constraints, n-gram blocking, language models, alignments and dropout (which has a mask for

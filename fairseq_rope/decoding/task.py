@@ -15,11 +15,9 @@ class FastTranslationConfig(TranslationConfig):
     bf16_weights: bool = field(
         default=False, metadata={"help": "translate with parameters in bfloat16: half as many bytes to read"}
     )
-    fairseq_rounding: bool = field(
+    unpacked_weights: bool = field(
         default=False,
-        metadata={
-            "help": "round scores as fairseq's search does, to the last bit (without copies of the weights; slower)"
-        },
+        metadata={"help": "multiply with the decoder's own weights, not with copies in a faster layout"},
     )
 
 
@@ -56,5 +54,5 @@ class FastTranslationTask(TranslationTask):
             seq_gen_cls = FastSequenceGenerator
         generator: SequenceGenerator = super().build_generator(models, args, seq_gen_cls=seq_gen_cls, **kwargs)
         if isinstance(generator, FastSequenceGenerator):
-            generator.packs_weights = not getattr(self.cfg, "fairseq_rounding", False)
+            generator.packs_weights = not getattr(self.cfg, "unpacked_weights", False)
         return generator
