@@ -15,8 +15,11 @@ from torch.autograd.function import once_differentiable
 
 from ..output_projection import output_weight
 
-CHUNK = {"cpu": 2**25, "cuda": 2**28}
-"""Bytes of logits in memory at once, by type of device."""
+CHUNK = {"cpu": 2**26, "cuda": 2**28}
+"""Bytes of logits in memory at once, by type of device. Products of fewer rows are slower."""
+
+BLOCK = 2**21
+"""Bytes of logits that a CPU takes through the softmax at once: they stay in its cache."""
 
 FP16_SCALE = 16.0
 """Factor of the gradients between forward and backward pass in fp16, where the share ``e`` of the smoothing would be a
@@ -64,6 +67,11 @@ def _rows_of_a_chunk(features: Tensor, types: int) -> int:
     return max(1, -(-tokens // chunks))
 
 
+def _rows_of_a_block(logits: Tensor) -> int:
+    """How many rows of a chunk go through the softmax at once: on a CPU, as many as its cache holds in fp32."""
+    return max(1, BLOCK // (4 * logits.size(1))) if logits.device.type == "cpu" else len(logits)
+
+
 class _Smoothing:
     """The weights of a token's loss ``certain * nll + smooth * sum(nll of every type)``, and its targets.
 
@@ -80,7 +88,7 @@ class _Smoothing:
         self.ignore_index = ignore_index
 
     def losses(self, logits: Tensor, labels: Tensor) -> Tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood of a chunk, both summed; ``logits`` become probabilities in place.
+        """Loss and negative log-likelihood, both summed; ``logits`` become probabilities in place.
 
         Args:
             logits: ``(n, V)``, fp32 or fp64.
@@ -99,7 +107,7 @@ class _Smoothing:
         return loss.sum(), nll.sum()
 
     def gradient(self, probabilities: Tensor, labels: Tensor) -> Tensor:
-        """The gradient of a chunk's loss with respect to its logits, ``(n, V)``; it overwrites ``probabilities``."""
+        """The gradient of the loss with respect to the logits, ``(n, V)``; it overwrites ``probabilities``."""
         certain = probabilities.new_full((1, 1), -self.certain).expand_as(labels)
         gradient = probabilities.sub_(self.smooth).scatter_add_(-1, labels, certain)
         if self.ignore_index is not None:
@@ -155,17 +163,20 @@ class _LinearLoss(torch.autograd.Function):
 
         rows = _rows_of_a_chunk(features, types)
         chunk_logits = features.new_empty(rows, types)
-        # in half precision, a copy for the softmax
-        precise_logits = chunk_logits if dtype == precise else features.new_empty(rows, types, dtype=precise)
         for start in range(0, tokens, rows):
             x, labels = features[start : start + rows], target[start : start + rows, None]
             logits = torch.mm(x, matrix.t(), out=chunk_logits[: len(x)])
-            probabilities = logits if dtype == precise else precise_logits[: len(x)].copy_(logits)
-            chunk_loss, chunk_nll = smoothing.losses(probabilities, labels)
-            loss, nll_loss = loss + chunk_loss, nll_loss + chunk_nll
+            block = _rows_of_a_block(logits)
+            for part, part_labels in zip(logits.split(block), labels.split(block)):
+                probabilities = part.to(precise)  # in half precision, a copy for the softmax
+                part_loss, part_nll = smoothing.losses(probabilities, part_labels)
+                loss, nll_loss = loss + part_loss, nll_loss + part_nll
+                if any(needed):
+                    gradient = smoothing.gradient(probabilities, part_labels)
+                    if dtype != precise:
+                        part.copy_(gradient if scale == 1 else gradient.mul_(scale))
             if any(needed):
-                gradient = smoothing.gradient(probabilities, labels)
-                gradients.add(start, x, gradient if dtype == precise else torch.mul(gradient, scale, out=logits))
+                gradients.add(start, x, logits)
         ctx.scale = scale
         ctx.grads = gradients.features, None if gradients.weight is None else gradients.weight.to(weight.dtype)
         ctx.mark_non_differentiable(nll_loss)
