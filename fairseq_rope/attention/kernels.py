@@ -14,12 +14,17 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return torch.matmul(a.float(), b.float()).type_as(a)
 
 
-def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Optional[Tensor], **kwargs: Any) -> Tensor:
-    """PyTorch's ``scaled_dot_product_attention``; on a CPU with gradients, always in fp32.
+def computes_in_fp32(v: Tensor) -> bool:
+    """Whether :func:`scaled_dot_product_attention` converts half precision: on a CPU with gradients.
 
-    On a CPU its backward pass takes twice as long in half precision, up to some 200 tokens, conversions included.
+    There its backward pass takes twice as long in half precision, up to some 200 tokens, conversions included.
     """
-    if q.device.type != "cpu" or q.dtype == torch.float or not torch.is_grad_enabled():
+    return v.device.type == "cpu" and v.dtype in (torch.bfloat16, torch.float16) and torch.is_grad_enabled()
+
+
+def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Optional[Tensor], **kwargs: Any) -> Tensor:
+    """PyTorch's ``scaled_dot_product_attention``, in fp32 where :func:`computes_in_fp32`; the result has v's dtype."""
+    if not computes_in_fp32(v):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, **kwargs)
     with torch.autocast("cpu", enabled=False):
         mask = None if attn_mask is None else attn_mask.float()

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..positions import PositionEncoding
 from ..unregistered import Unregistered
 from .cache import IncrementalState, KeyValueCache
-from .kernels import product, scaled_dot_product_attention
+from .kernels import computes_in_fp32, product, scaled_dot_product_attention
 from .masks import merge_masks, with_future
 
 
@@ -139,11 +139,13 @@ class PositionalMultiheadAttention(MultiheadAttention):
             The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` in fp32 if they are needed, else None.
         """
         q, k = self.encoding.rotate(q, k, **context)
+        # in a step of decoding (one query per sentence) the explicit way is faster, and bit-identical to fairseq
+        explicit = need_weights or self.encoding.needs_weights or incremental_state is not None
+        if explicit or not computes_in_fp32(v):
+            q, k = q.type_as(v), k.type_as(v)
         if incremental_state is not None:
             k, v, key_padding_mask = self._append_to_cache(incremental_state, k, v, key_padding_mask)
         bias = self.encoding.logit_bias(q, k, self.position, **context)
-        # in a step of decoding (one query per sentence) the explicit way is faster, and bit-identical to fairseq
-        explicit = need_weights or self.encoding.needs_weights or incremental_state is not None
         unmasked = bias is None and attn_mask is None and key_padding_mask is None
         kernel_is_causal = causal and unmasked and not explicit
         if causal and not kernel_is_causal:

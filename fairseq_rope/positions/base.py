@@ -159,7 +159,10 @@ class PositionEncoding(nn.Module):
         return {}
 
     def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
-        """Transforms the queries and keys ``(B, H, T, D)`` of the new steps, before the keys are cached."""
+        """Transforms the queries and keys ``(B, H, T, D)`` of the new steps, before the keys are cached.
+
+        The result may be in fp32; the attention casts it where it computes in another precision.
+        """
         return q, k
 
     def logit_scale(self, head_dim: int) -> float:

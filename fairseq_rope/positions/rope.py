@@ -117,21 +117,22 @@ class RotaryEncoding(PositionEncoding):
 
 
 class _Rotation(torch.autograd.Function):
-    """Multiplies pairs of channels of ``x`` ``(B, H, T, dim)`` by ``rotation``, in fp32; backwards, by its conjugate.
+    """Multiplies pairs of channels of ``x`` ``(B, H, T, dim)`` by ``rotation``; backwards, by its conjugate.
 
-    The backward pass is written out because autograd would take three passes instead of one.
+    The result is in fp32: on a CPU the attention goes on in fp32, which spares the way to half precision and back. The
+    backward pass is written out because autograd would take three passes instead of one.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rotation: Tensor, interleaved: bool) -> Tensor:
         ctx.save_for_backward(rotation)
-        ctx.interleaved = interleaved
+        ctx.interleaved, ctx.dtype = interleaved, x.dtype
         return _rotated(x, rotation, interleaved)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tuple[Tensor, None, None]:
         (rotation,) = ctx.saved_tensors
-        return _Rotation.apply(grad, rotation.conj().resolve_conj(), ctx.interleaved), None, None
+        return _Rotation.apply(grad, rotation.conj().resolve_conj(), ctx.interleaved).to(ctx.dtype), None, None
 
 
 def _rotated(x: Tensor, rotation: Tensor, interleaved: bool) -> Tensor:
@@ -144,7 +145,7 @@ def _rotate_neighbours(x: Tensor, rotation: Tensor) -> Tensor:
     precise = x.float()
     pairs = torch.view_as_complex(precise.unflatten(-1, (-1, 2)))  # (B, H, T, D) -> (B, H, T, D/2)
     pairs = pairs * rotation if precise is x else pairs.mul_(rotation)
-    return torch.view_as_real(pairs).flatten(-2).type_as(x)
+    return torch.view_as_real(pairs).flatten(-2)
 
 
 def _rotate_halves(x: Tensor, rotation: Tensor) -> Tensor:
@@ -154,7 +155,7 @@ def _rotate_halves(x: Tensor, rotation: Tensor) -> Tensor:
     out_real, out_imaginary = out.chunk(2, dim=-1)
     torch.mul(real, cos, out=out_real).addcmul_(imaginary, sin, value=-1)
     torch.mul(imaginary, cos, out=out_imaginary).addcmul_(real, sin)
-    return out.type_as(x)
+    return out
 
 
 def layout_permutation(head_dim: int, dim: int, layout: str) -> Tensor:

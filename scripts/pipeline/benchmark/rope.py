@@ -79,7 +79,8 @@ def passes(args: argparse.Namespace, precision: str) -> Dict[str, Dict[str, Call
     leaves = [x.detach().requires_grad_() for x in (q, k)]
     for name, rotate in candidates(args, precision).items():
         forward[name] = partial(rotate, q, k)
-        both[name] = partial(forward_backward, rotate, leaves, [grad_q, grad_k])
+        rotated = zip((grad_q, grad_k), rotate(q, k))
+        both[name] = partial(forward_backward, rotate, leaves, [grad.type_as(x) for grad, x in rotated])
     return {"forward": forward, "forward and backward": both}
 
 
