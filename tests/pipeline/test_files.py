@@ -9,6 +9,7 @@ import pytest
 from pipeline.command import Failure
 from pipeline.files import BLOCK, read_json, replacing, sha256, write_json, write_text
 from pipeline.lock import locked
+from pipeline.steps import Steps
 
 from ..disks import full_disk, read_only
 
@@ -93,3 +94,31 @@ def test_what_is_done_in_a_read_only_folder_needs_no_lock_and_no_writing(tmp_pat
             write_text(tmp_path / "a", "y")
         assert str(error.value.filename) == str(tmp_path / "a")
     assert (tmp_path / "a").read_text() == "x" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_step_that_fails_undoes_what_was_done_before_only_if_it_touched_an_output(tmp_path):
+    def step(setting, work):
+        steps = Steps(tmp_path)
+        steps.setting(setting)
+        steps.step("make", ["a", "b"], work)
+
+    def make():
+        write_text(tmp_path / "a", "x")
+        write_text(tmp_path / "b", "x")
+
+    def fail(*changes):
+        for name in changes:
+            write_text(tmp_path / name, "y")
+        raise Failure("no")
+
+    def done(setting):
+        steps = Steps(tmp_path)
+        steps.setting(setting)
+        return steps.is_done("make", "a", "b")
+
+    step("one", make)
+    for changes, stays in ((["else"], True), (["b"], False)):
+        with pytest.raises(Failure):
+            step("two", lambda: fail(*changes))
+        assert done("one") == stays and not done("two")
+    assert [path.name for path in (tmp_path / ".stamps").iterdir()] == []

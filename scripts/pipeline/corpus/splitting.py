@@ -111,7 +111,8 @@ class MosesBPE(Splitting):
         steps.setting(f"merges {self.merges}")
         if args.vocabulary_threshold:
             steps.setting(f"vocabulary threshold {args.vocabulary_threshold}")
-        steps.step("learn-bpe", [CODES, "bpe.json"], self._learn)
+        vocabularies = [path.name for path in self._vocabularies]
+        steps.step("learn-bpe", [CODES, "bpe.json", *vocabularies], self._learn)
         steps.step("apply-bpe", [f"bpe/{name}" for name in names], self._apply)
 
     @property

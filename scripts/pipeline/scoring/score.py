@@ -6,7 +6,7 @@
     scripts/score.sh --run /tmp/run --data /tmp/demo --subset test1
 
 It writes RUN/scores/SUBSET.json (scores and statistics of each sentence: later steps read only this file),
-SUBSET.hyp.LANG (the translations), and SUBSET.gen.txt and SUBSET.log (the output of fairseq-generate). It does not
+SUBSET.hyp.LANG (the translations), and SUBSET.gen.txt and SUBSET.log (the last output of fairseq-generate). It does not
 translate a set again that was scored with the same settings. A legend under the table explains the scores.
 """
 
@@ -14,7 +14,7 @@ import argparse
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 from ..command import Failure, Parser, fill, run, split_at_dashes, whole_number
 from ..files import read_lines, sha256, write_json, write_text
@@ -145,7 +145,8 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
             [f"beam {options.beam}", f"lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])]
         )
         head = {"name": name, "subset": subset, "settings": settings, "checkpoint": checkpoint}
-        scored = score_text(generated, sides[0], sides[1], processing, out.with_name(f"{subset}.hyp.{target}"))
+        texts, scored = score_text(generated, sides[0], sides[1], processing)
+        write_text(out.with_name(f"{subset}.hyp.{target}"), "".join(f"{text}\n" for text in texts))
         write_json(out, {**head, **scored})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
@@ -161,16 +162,15 @@ def _check_subset(data: Path, subset: str, pair: str) -> None:
 
 
 def score_text(
-    generated: Path, source: Path, reference: Path, processing: Processing, hypotheses: Path
-) -> Dict[str, Any]:
-    """Scores and statistics of fairseq-generate's output; writes the translations as text.
+    generated: Path, source: Path, reference: Path, processing: Processing
+) -> Tuple[List[str], Dict[str, Any]]:
+    """The translations in fairseq-generate's output as text, and their scores and statistics.
 
     Args:
         generated: fairseq-generate's output.
         source: raw source text.
         reference: raw reference.
         processing: turns the output into text.
-        hypotheses: file to write, one translation per line.
 
     Raises:
         Failure: the output is not complete, or does not belong to these files.
@@ -185,9 +185,8 @@ def score_text(
     texts = processing.text(read.hypotheses)
     scores = score(texts, references, lang)
     scores[FAIRSEQ] = {"score": read.bleu, "signature": ", ".join([SCORER, *filter(None, [processing.figure])])}
-    write_text(hypotheses, "".join(text + "\n" for text in texts))
     statistics = columns(sources, texts, references, standard_bleu(lang))
-    return {"target": lang, "sentences": len(references), "scores": scores, "statistics": statistics}
+    return texts, {"target": lang, "sentences": len(references), "scores": scores, "statistics": statistics}
 
 
 if __name__ == "__main__":

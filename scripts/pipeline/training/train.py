@@ -127,7 +127,7 @@ class Training:
                 raise Failure(f"another call has begun a run with other settings in {self.out}: choose another --out")
             self._check_reached()
             write_text(self.out / SETTINGS, self.settings)
-            steps.step("train", ["checkpoints"], lambda: self._train(command, batch, processes, lock))
+            steps.step("train", ["checkpoints", "run.json"], lambda: self._train(command, batch, processes, lock))
 
     def _devices(self) -> Tuple[int, List[str]]:
         """The number of processes on this machine, and flags for them, which are not part of the settings.

@@ -42,7 +42,9 @@ def scored(tmp_path, text, reference):
         (tmp_path / name).write_bytes(content.encode())
     path = written(tmp_path, text)
     processing = MosesBPE(tmp_path, Prepared(), "en", "de")
-    return score_text(path, tmp_path / "source", tmp_path / "ref", processing, tmp_path / "hyp")["scores"]
+    texts, result = score_text(path, tmp_path / "source", tmp_path / "ref", processing)
+    (tmp_path / "hyp").write_bytes("".join(f"{text}\n" for text in texts).encode())
+    return result["scores"]
 
 
 def test_hypotheses_come_back_in_the_order_of_the_test_set(tmp_path):

@@ -241,6 +241,18 @@ def test_output_that_does_not_fit_leaves_no_scores(fake):
     assert len(fake.calls) == 2
 
 
+def test_a_scoring_that_fails_leaves_the_one_before_as_it_was(fake, capsys):
+    command.main(fake.arguments())
+    first = capsys.readouterr().out
+    (fake.folder / "status").write_text("1")
+    refused(fake, "--", "--typo", parts=["checkpoint.pt: "])
+    (fake.folder / "output2").write_text(printed(WORSE[:2], TARGETS[:2]))
+    (fake.folder / "status").write_text("0")
+    refused(fake, "--beam", "2", parts=["is incomplete"])
+    command.main(fake.arguments())
+    assert capsys.readouterr().out == first and len(fake.calls) == 3
+
+
 def test_a_raw_reference_with_swapped_lines_stops(fake):
     (fake.data / "raw/test.de").write_text("\n".join([REFERENCES[1], REFERENCES[0], REFERENCES[2]]) + "\n")
     refused(fake, parts=["raw/test.de: 2 of 3 lines are not the text that was binarised"])
