@@ -51,6 +51,11 @@ def read_dictionary(path: Path, remedy: str) -> Dictionary:
         raise CheckpointError(f"{path} cannot be used ({reason}): {remedy}") from None
 
 
+def types(dictionary: Dictionary) -> List[str]:
+    """The types of a dictionary, without fairseq's four own."""
+    return list(dictionary.symbols[dictionary.nspecial :])
+
+
 def check_files(folder: Path, *names: str) -> None:
     """Raises CheckpointError if one of these files is missing."""
     for name in names:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import stat
+from functools import partial
 
 import pytest
 
@@ -119,6 +120,6 @@ def test_a_step_that_fails_undoes_what_was_done_before_only_if_it_touched_an_out
     step("one", make)
     for changes, stays in ((["else"], True), (["b"], False)):
         with pytest.raises(Failure):
-            step("two", lambda: fail(*changes))
+            step("two", partial(fail, *changes))
         assert done("one") == stays and not done("two")
     assert [path.name for path in (tmp_path / ".stamps").iterdir()] == []

@@ -13,19 +13,23 @@ from typing import Any, Dict, Tuple
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import read_dictionary
+from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 
 from ..command import Failure, say
 from ..files import copy, sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
-from ..prepared import MODELS, NAME
+from ..prepared import MODELS, NAME, Prepared
 from ..processing.kinds import KINDS
+from ..processing.raw import check_raw
 from ..provenance import versions
 from ..steps import Steps
-from .text import copy_sets
+from .text import CorpusError, copy_sets, find, pairs
 
 SUBSET = re.compile(r"(?:train|valid|test)[0-9]*")
 REMEDY = "run fairseq-preprocess again"
+GIVE = "give the file that your text was split with"
+HYPHEN = "@-@"
+"""The token that Moses makes of a hyphen where it splits a word."""
 
 
 class Binarized:
@@ -42,11 +46,13 @@ class Binarized:
         self.args, self.out, self.folder = args, args.out.resolve(), args.binarized
         self.langs: Tuple[str, str] = (args.source, args.target)
         self.files = self._find()
+        self.dictionaries = {lang: self._dictionary(lang) for lang in self.langs}
         self.sizes = self._check()
         if args.codes and not args.codes.is_file():
-            raise Failure(f"{args.codes} not found: give the file that your text was split with")
-        if args.codes:
-            KINDS[args.subwords].read(args.codes, "give the file that your text was split with")
+            raise Failure(f"{args.codes} not found: {GIVE}")
+        kind, source = KINDS[args.subwords], types(self.dictionaries[args.source])
+        codes = kind.check_codes(args.codes, source, GIVE) if args.codes else None
+        self.hyphens = self._hyphens(codes) if args.subwords == "bpe" else "kept"
 
     def run(self) -> None:
         """Copies what is not there yet.
@@ -56,9 +62,8 @@ class Binarized:
         """
         prefixes = {f"test{number or ''}": prefix for number, prefix in enumerate(self.args.test)}
         prefixes.update({"valid": self.args.valid} if self.args.valid else {})
-        for subset in prefixes:
-            if subset not in self.sizes:
-                raise Failure(f"{self.folder} has no set '{subset}'; there are: {' '.join(self.sizes)}")
+        for subset, prefix in prefixes.items():
+            self._check_text(subset, prefix)
         with locked(self.out, AS_LONG_AS_IT_TAKES):
             copy_sets(prefixes, self.out / "raw", self.langs, self.sizes)
             steps = Steps(self.out)
@@ -89,20 +94,51 @@ class Binarized:
             raise Failure(f"{self.folder} has no {missing[0]}: check --source and --target, or {REMEDY}")
         return dict(sorted(files.items()))
 
+    def _dictionary(self, lang: str) -> Dictionary:
+        try:
+            return read_dictionary(self.files[f"dict.{lang}.txt"], REMEDY)
+        except CheckpointError as error:
+            raise Failure(str(error)) from None
+
     def _check(self) -> Dict[str, int]:
         """The number of pairs in each set."""
         sizes: Dict[str, int] = {}
-        for lang in self.langs:
-            try:
-                dictionary = read_dictionary(self.files[f"dict.{lang}.txt"], REMEDY)
-            except CheckpointError as error:
-                raise Failure(str(error)) from None
+        for lang, dictionary in self.dictionaries.items():
             for name, file in self.files.items():
                 if name.endswith(f".{lang}.idx"):
-                    subset, size = name.split(".")[0], _sentences(file, dictionary)
+                    subset, size = name.split(".")[0], len(_sentences(file, dictionary))
                     if sizes.setdefault(subset, size) != size:
                         raise Failure(f"{file} has {size} sentences, and the other side {sizes[subset]}: {REMEDY}")
         return sizes
+
+    def _hyphens(self, codes: Any) -> str:
+        """Whether words were split at hyphens: then a dictionary has Moses' sign for one, split by the codes.
+
+        Raises:
+            Failure: the user says otherwise.
+        """
+        sign = set(codes.segment_tokens([HYPHEN]) if codes else [HYPHEN])
+        for lang, dictionary in self.dictionaries.items():
+            if sign <= dictionary.indices.keys():
+                if self.args.keep_hyphens:
+                    file = self.files[f"dict.{lang}.txt"]
+                    raise Failure(f"{file} has {HYPHEN}, so words were split at hyphens: leave out --keep-hyphens")
+                return "split"
+        return "kept"
+
+    def _check_text(self, subset: str, prefix: str) -> None:
+        """Raises Failure unless a corpus is the raw text of a binarised set."""
+        if subset not in self.sizes:
+            raise Failure(f"{self.folder} has no set '{subset}'; there are: {' '.join(self.sizes)}")
+        raw = list(pairs(prefix, self.langs))
+        if len(raw) != self.sizes[subset]:
+            raise CorpusError(f"{prefix} has {len(raw)} pairs, but {self.sizes[subset]} were binarised as '{subset}'")
+        kind, prepared = KINDS[self.args.subwords], Prepared(subwords=self.args.subwords)
+        for side, (lang, dictionary) in zip(zip(*raw), self.dictionaries.items()):
+            index = self.files[f"{subset}.{'-'.join(self.langs)}.{lang}.idx"]
+            tokens = [dictionary.string(line) for line in _sentences(index, dictionary)]
+            texts = kind(self.folder, prepared, "", lang).join(tokens)
+            check_raw(texts, side, find(prefix, lang), "give the text that was binarised")
 
     def _copy(self) -> None:
         temporary, folder = self.out / "bin.tmp", self.out / "bin"
@@ -124,7 +160,7 @@ class Binarized:
             "source": args.source,
             "target": args.target,
             "subwords": args.subwords,
-            "hyphens": "kept" if args.keep_hyphens else "split",
+            "hyphens": self.hyphens,
             "command": args.command,
             "pairs": self.sizes,
             "sha256": {path.name: sha256(path) for path in [*kept, *raw]},
@@ -132,8 +168,8 @@ class Binarized:
         }
 
 
-def _sentences(index: Path, dictionary: Dictionary) -> int:
-    """The number of sentences in a binarised file.
+def _sentences(index: Path, dictionary: Dictionary) -> Any:
+    """The sentences in a binarised file.
 
     Raises:
         Failure: the file is damaged, or the dictionary is not its own; the last sentence tells.
@@ -146,4 +182,4 @@ def _sentences(index: Path, dictionary: Dictionary) -> int:
     except Exception as error:  # a damaged file can fail anywhere in fairseq and NumPy
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise Failure(f"{index} cannot be used ({reason}): {REMEDY}") from None
-    return len(data)
+    return data

@@ -79,7 +79,8 @@ def _parser(doc: Optional[str]) -> Parser:
     )
     rare = "split subwords that are rarer than N on their side of the training set (default: 0, none)"
     parser.add_argument("--vocabulary-threshold", help=rare, **number)
-    parser.add_argument("--keep-hyphens", action="store_true", help="do not split words at hyphens")
+    hyphens = "do not split words at hyphens; with --binarized, the dictionaries tell"
+    parser.add_argument("--keep-hyphens", action="store_true", help=hyphens)
     parser.add_argument(
         "--max-length",
         type=whole_number(1),

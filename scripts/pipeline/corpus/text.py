@@ -107,7 +107,7 @@ def copy_sets(
         sizes: the numbers of pairs, for sets that were binarised before; those without text get their numbers, too.
 
     Raises:
-        CorpusError: :func:`copy` fails, or a corpus has another number of pairs.
+        CorpusError: :func:`copy` fails.
     """
     temporary = out.with_name(f"{out.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -116,8 +116,6 @@ def copy_sets(
             write_json(temporary / f"{name}.json", {"pairs": size})
         for name, prefix in prefixes.items():
             counts = copy(prefix, str(temporary / name), langs)
-            if sizes and counts["pairs"] != sizes[name]:
-                raise CorpusError(f"{prefix} has {counts['pairs']} pairs, but {sizes[name]} were binarised as '{name}'")
             write_json(temporary / f"{name}.json", counts)
         shutil.rmtree(out, ignore_errors=True)
         os.replace(temporary, out)

@@ -17,6 +17,12 @@ SPACES = re.compile("[\t\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 because the removal of control characters would join the words around it."""
 
 
+STRANGE = 100
+"""One type of a dictionary in this many may be none that the codes make: languages' tags, protected words."""
+
+PADDING = re.compile("madeupword[0-9]{4}")
+"""Types that fairseq adds to a dictionary."""
+
 NOT_GIVEN = "give it with scripts/prepare.sh --binarized BIN --codes FILE, then run scripts/average.sh again"
 
 
@@ -49,6 +55,31 @@ class Processing(ABC):
         """
         return None
 
+    @staticmethod
+    def makes(codes: Any, token: str) -> bool:
+        """Whether a text can have this token when it was split with what :meth:`read` gave."""
+        return True
+
+    @classmethod
+    def check_codes(cls, path: Path, types: Sequence[str], remedy: str) -> Any:
+        """What :meth:`read` gives.
+
+        Args:
+            types: of the source dictionary, without fairseq's own.
+
+        Raises:
+            Failure: the file is missing, damaged, cut off, or of other data than the dictionary.
+        """
+        codes = cls.read(path, remedy)
+        types = [token for token in types if not PADDING.fullmatch(token)]
+        others = [token for token in types if not cls.makes(codes, token)]
+        if len(others) * STRANGE > len(types):
+            raise Failure(
+                f"{path} is cut off, or of other data: of {len(types)} types in the dictionary of the source, it makes "
+                f"{len(types) - len(others)}, and not {others[-1]!a:.40}: {remedy}"
+            )
+        return codes
+
     def __init__(self, folder: Path, prepared: Prepared, source: str, target: str) -> None:
         self.folder, self.prepared, self.source, self.target = folder, prepared, source, target
 
@@ -65,11 +96,15 @@ class Processing(ABC):
         return path
 
     @abstractmethod
-    def load(self, remedy: str) -> None:
+    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
         """Reads the files that :meth:`split` needs.
 
+        Args:
+            types: of the source dictionary, without fairseq's own; none: they are not compared.
+
         Raises:
-            Failure: a file is missing or damaged, or a package is not installed; the message names ``remedy``.
+            Failure: a file is missing, damaged or of other data, or a package is not installed; the message names
+                ``remedy``.
         """
 
     @abstractmethod

@@ -14,7 +14,8 @@ from ..prepared import MODELS
 from .base import Processing, one_line
 from .detokenize import detokenize
 
-SEPARATOR = "@@ "
+MARKER = "@@"
+"""The end of a subword that another one follows."""
 
 
 class MosesBPE(Processing):
@@ -31,11 +32,16 @@ class MosesBPE(Processing):
         except (SystemExit, ValueError):
             raise Failure(f"{path} is damaged: not two subwords a line, in UTF-8: {remedy}") from None
 
-    def load(self, remedy: str) -> None:
+    @staticmethod
+    def makes(codes: Any, token: str) -> bool:
+        text = token.removesuffix(MARKER)
+        return len(text) < 2 or not codes.bpe_codes_reverse.keys().isdisjoint((text, f"{text}</w>"))
+
+    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
         lang = base(self.source)
         self.normalizer = MosesPunctNormalizer(lang, post_remove_control_chars=True)
         self.tokenizer = MosesTokenizer(lang)
-        self.bpe = self.read(self._file(MODELS["bpe"], remedy), remedy)
+        self.bpe = self.check_codes(self._file(MODELS["bpe"], remedy), types, remedy)
         threshold = self.prepared.vocabulary_threshold
         if threshold:
             with self._file(f"vocabulary.{self.source}", remedy).open(encoding="utf-8") as vocabulary:
@@ -52,7 +58,7 @@ class MosesBPE(Processing):
         return str(self.bpe.process_line(tokens))
 
     def join(self, tokens: Sequence[str]) -> List[str]:
-        return self.text([f"{line} ".replace(SEPARATOR, "").rstrip() for line in tokens])
+        return self.text([f"{line} ".replace(f"{MARKER} ", "").rstrip() for line in tokens])
 
     def text(self, printed: Sequence[str]) -> List[str]:
         return detokenize(printed, self.target)

@@ -5,7 +5,7 @@ As a command, it splits lines, from stdin to stdout: ``python scripts/run.py pip
 
 import sys
 from pathlib import Path
-from typing import Any, List, Sequence
+from typing import Any, List, Sequence, Set, Tuple
 
 from ..command import Failure, run
 from ..prepared import MODELS
@@ -16,6 +16,9 @@ MODEL = MODELS["sentencepiece"]
 
 SPACE = "\u2581"
 """Stands for a space inside a piece."""
+
+SETTINGS = {2, 3}
+"""Fields of a model, by their numbers: how it splits and normalises text. The pieces, field 1, come first."""
 
 CHUNK = 1000  # lines
 
@@ -28,15 +31,24 @@ class SentencePiece(Processing):
     @staticmethod
     def read(path: Path, remedy: str) -> Any:
         """SentencePiece's processor with this model."""
-        processor = library().SentencePieceProcessor()
+        processor, content = library().SentencePieceProcessor(), path.read_bytes()
         try:
-            processor.LoadFromSerializedProto(path.read_bytes())
-        except RuntimeError:
-            raise Failure(f"{path} is damaged: not a model of SentencePiece: {remedy}") from None
-        return processor
+            processor.LoadFromSerializedProto(content)
+            if _fields(content) >= SETTINGS:
+                return processor
+        except (RuntimeError, IndexError):
+            pass
+        raise Failure(f"{path} is damaged: not a whole model of SentencePiece: {remedy}")
 
-    def load(self, remedy: str) -> None:
-        self.model = self.read(self._file(MODEL, remedy), remedy)
+    @staticmethod
+    def makes(codes: Any, token: str) -> bool:
+        def known(text: str) -> bool:
+            return bool(codes.piece_to_id(text) != codes.unk_id())
+
+        return known(token) or not all(map(known, token))  # the library joins unknown characters to one token
+
+    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
+        self.model = self.check_codes(self._file(MODEL, remedy), types, remedy)
 
     def split(self, sentences: Sequence[str]) -> List[str]:
         return encode(self.model, [one_line(sentence) for sentence in sentences])
@@ -59,6 +71,24 @@ def library() -> Any:
     except ImportError:
         raise Failure("SentencePiece is not installed: run scripts/install.sh, or pip install sentencepiece") from None
     return sentencepiece
+
+
+def _fields(content: bytes) -> Set[int]:
+    """The numbers of the fields in a message of protocol buffers; the library also reads a part of a message."""
+
+    def number(place: int) -> Tuple[int, int]:
+        value = shift = 0
+        while content[place] > 127:
+            value, shift, place = value | content[place] % 128 << shift, shift + 7, place + 1
+        return value | content[place] << shift, place + 1
+
+    fields, place = set(), 0
+    while place < len(content):
+        key, place = number(place)
+        size, place = number(place)
+        fields.add(key >> 3)
+        place += size
+    return fields
 
 
 def encode(model: Any, lines: Sequence[str]) -> List[str]:

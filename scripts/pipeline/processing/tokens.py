@@ -18,7 +18,7 @@ class Tokens(Processing):
 
     figure = "on the tokens as trained"
 
-    def load(self, remedy: str) -> None:
+    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
         """It needs no files."""
 
     def split(self, sentences: Sequence[str]) -> List[str]:

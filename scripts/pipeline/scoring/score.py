@@ -22,10 +22,11 @@ from ..lock import locked
 from ..prepared import read_languages, read_prepared
 from ..processing.base import Processing
 from ..processing.kinds import text_processing
+from ..processing.raw import check_raw
 from ..settings import check_data
 from ..steps import Steps, fingerprint
 from .generate import generate
-from .generated import check_bleu, check_reference, read_generated
+from .generated import check_bleu, read_generated
 from .kinds import FAIRSEQ
 from .metrics import score, standard_bleu, table
 from .scored import read_scored
@@ -181,7 +182,7 @@ def score_text(
         raise Failure(f"{source} has {len(sources)} lines, {reference} {len(references)}: run scripts/prepare.sh again")
     read = read_generated(generated, len(references), processing.post_process)
     check_bleu(read, generated)
-    check_reference(processing.text(read.targets), references, reference)
+    check_raw(processing.text(read.targets), references, reference, "run scripts/prepare.sh again, on this text")
     texts = processing.text(read.hypotheses)
     scores = score(texts, references, lang)
     scores[FAIRSEQ] = {"score": read.bleu, "signature": ", ".join([SCORER, *filter(None, [processing.figure])])}

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-from fairseq_rope.checkpoints.model_folder import REMEDY, read_languages
+from fairseq_rope.checkpoints.model_folder import REMEDY, read_dictionary, read_languages, types
 
 from ..prepared import read_prepared
 from ..processing.kinds import text_processing
@@ -40,7 +40,7 @@ class Translator:
         prepared = read_prepared(folder, REMEDY)
         prepared.check([file for file in folder.iterdir() if file.name in prepared.sha256], REMEDY)
         self.processing = text_processing(folder, prepared, source, target)
-        self.processing.load(REMEDY)
+        self.processing.load(REMEDY, types(read_dictionary(folder / f"dict.{source}.txt", REMEDY)))
         self.engine = build_engine(engine, folder, beam, lenpen, max_tokens, quantization)
 
     def translate(self, sentences: Sequence[str]) -> List[str]:

@@ -1,8 +1,10 @@
 """Data that the user binarised: what is taken in, under which names, and what is refused."""
 
+import io
 import json
 
 import pytest
+from subword_nmt.apply_bpe import BPE
 
 from pipeline.command import Failure
 from pipeline.corpus import prepare
@@ -22,8 +24,19 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     for name, count in LINES.items():
         for lang in ("en", "fr"):
-            (folder / f"{name}.{lang}").write_text("".join(f"{lang} the w{i}\n" for i in range(count)))
-    binarize(folder, ("en", "fr"), {name: name for name in LINES}, folder / "bin", 1, 100)
+            text = [f"{lang} the well-known {'abcdefghijkl'[i]}" for i in range(count)]
+            (folder / f"{name}.{lang}").write_text("".join(f"{line}\n" for line in text))
+    return binarized(folder)
+
+
+def binarized(folder, sign=" @-@ "):
+    """What fairseq-preprocess makes of the text in a folder: Moses' tokens, split with CODES."""
+    codes = BPE(io.StringIO(CODES))
+    (folder / "tokens").mkdir()
+    for path in [path for path in folder.iterdir() if path.is_file()]:
+        tokens = path.read_text().replace("-", sign).splitlines(keepends=True)
+        (folder / "tokens" / path.name).write_text("".join(map(codes.process_line, tokens)))
+    binarize(folder / "tokens", ("en", "fr"), {name: name for name in LINES}, folder / "bin", 1, 100)
     return folder
 
 
@@ -60,16 +73,38 @@ def share_flag(data, tmp_path):
 
 
 def test_later_steps_find_what_prepare_sh_would_have_made(made, mine, tmp_path):
-    out = taken(mine, "--test", made / "test", "--valid", made / "valid", "--codes", mine / "codes", "--keep-hyphens")
+    out = taken(mine, "--test", made / "test", "--valid", made / "valid", "--codes", mine / "codes")
     assert read_languages(out) == ("en", "fr")
     prepared = read_prepared(out, "")
-    assert (prepared.subwords, prepared.hyphens_kept, prepared.split_by) == ("bpe", True, ["bpecodes"])
+    assert (prepared.subwords, prepared.hyphens_kept, prepared.split_by) == ("bpe", False, ["bpecodes"])
     assert (out / "bpecodes").read_text() == CODES
     for file in (mine / "bin").iterdir():
         assert (out / "bin" / file.name).read_bytes() == file.read_bytes()
     assert (out / "raw/test.fr").read_bytes() == (made / "test.fr").read_bytes()
     assert json.loads((out / "raw/train.json").read_text()) == {"pairs": 12}  # without text
     assert share_flag(out, tmp_path)[:3] == ["--arch", "a", "--share-all-embeddings"]
+
+
+def test_the_dictionaries_say_whether_words_were_split_at_hyphens(made, mine, tmp_path):
+    codes = ["--codes", mine / "codes"]
+    told = "has @-@, so words were split at hyphens: leave out --keep-hyphens"
+    refused(mine, told, options=[*codes, "--keep-hyphens"])
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for name in LINES:
+        for lang in ("en", "fr"):
+            (kept / f"{name}.{lang}").write_bytes((made / f"{name}.{lang}").read_bytes())
+    (binarized(kept, sign="-") / "codes").write_text(CODES)
+    for flag in ([], ["--keep-hyphens"]):
+        assert read_prepared(taken(kept, "--codes", kept / "codes", *flag), "").hyphens_kept
+
+
+def test_codes_of_other_data_are_refused(mine):
+    for codes in ("bin/dict.en.txt", "others"):
+        (mine / "others").write_text("#version: 0.2\na b\n")
+        told = "is cut off, or of other data: of 25 types", "give the file that your text was split with"
+        refused(mine, *told, options=["--codes", mine / codes])
+    assert not (mine / "out").exists()
 
 
 def test_a_run_knows_the_data_by_their_files_alone(made, mine):
@@ -128,8 +163,14 @@ def test_what_is_not_there_is_said(made, mine):
     refused(mine, "has no set 'test1'; there are: test train valid", options=["--test", made / "test"] * 2)
     with pytest.raises(CorpusError, match=r"valid has 9 pairs, but 5 were binarised as 'test'"):
         taken(mine, "--test", made / "valid")
+    for lang in ("en", "fr"):
+        lines = (made / f"test.{lang}").read_text().splitlines(keepends=True)
+        (mine / f"other.{lang}").write_text("".join(lines[:4] + (["rien du tout\n"] if lang == "fr" else lines[4:])))
+    told = ["other.fr: 1 of 5 lines are not the text that was binarised; line 5 is", "give the text that was binarised"]
+    refused(mine, *told, options=["--test", mine / "other"])
+    assert not (mine / "out").exists()
     (mine / "codes").write_text("only one word here\n")
     refused(mine, "codes is damaged: not two subwords a line", options=["--codes", mine / "codes"])
-    refused(mine, "is damaged: not a model of", options=["--codes", mine / "codes"], subwords="sentencepiece")
+    refused(mine, "is damaged: not a whole model of", options=["--codes", mine / "codes"], subwords="sentencepiece")
     (mine / "codes").unlink()
     refused(mine, "codes", "give the file that your text was split with", options=["--codes", mine / "codes"])

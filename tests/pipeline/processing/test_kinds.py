@@ -8,7 +8,7 @@ from fairseq.data.data_utils import post_process
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 
 from pipeline.command import Failure
-from pipeline.corpus import learn_pieces
+from pipeline.corpus import bpe, learn_pieces
 from pipeline.files import sha256, write_json
 from pipeline.prepared import MODELS, read_prepared
 from pipeline.processing.base import UNKNOWN
@@ -100,19 +100,51 @@ def test_a_missing_file_is_named_with_the_remedy(folder, kind):
         processing(folder, kind, sha256={"dict.en.txt": "0"}).load("REMEDY")
 
 
-@pytest.mark.parametrize("part", [0, 0.01, 0.3, 0.9, "zeros", "text"])
+@pytest.mark.parametrize("part", [0, 0.01, 0.3, 0.9, "a whole piece", "zeros", "text"])
 def test_a_damaged_model_is_one_line(folder, part):
     whole = (folder / MODEL).read_bytes()
-    damaged = {"zeros": b"\0" * 5000, "text": b"<html>" * 99}.get(part) if isinstance(part, str) else None
-    (folder / MODEL).write_bytes(whole[: int(len(whole) * part)] if damaged is None else damaged)
-    try:
+    other = {"zeros": b"\0" * 5000, "text": b"<html>" * 99, "a whole piece": pieces_of(whole)}
+    (folder / MODEL).write_bytes(other[part] if part in other else whole[: int(len(whole) * part)])
+    with pytest.raises(Failure) as error:
         processing(folder, "sentencepiece").load("REMEDY")
-    except Failure as error:
-        assert str(error) == f"{folder / MODEL} is damaged: not a model of SentencePiece: REMEDY"
-    digests = {MODEL: "0" * 64}  # a part of a model may be a model: its hash tells
+    assert str(error.value) == f"{folder / MODEL} is damaged: not a whole model of SentencePiece: REMEDY"
+    digests = {MODEL: "0" * 64}
     with pytest.raises(Failure, match=r"is damaged: its SHA-256 is not that in prepare\.json: REMEDY"):
         processing(folder, "sentencepiece", sha256=digests).prepared.check([folder / MODEL], "REMEDY")
     assert sha256(folder / MODEL) != digests[MODEL]
+
+
+def pieces_of(model):
+    """The pieces of a model, without what follows them: the library reads them as a model."""
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    last = library.id_to_piece(len(library) - 1).encode("utf-8")
+    part = model[: model.rindex(b"\n" + bytes([len(last)]) + last) + len(last) + 7]  # with its score
+    assert len(sentencepiece.SentencePieceProcessor(model_proto=part)) == len(library)
+    return part
+
+
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
+def test_codes_that_were_cut_off_or_are_of_other_data_are_told_by_the_dictionary(tmp_path, learned, kind):
+    """Without it, they split text in another way than in training, and nobody notices."""
+    path, ours = tmp_path / MODELS[kind], KINDS[kind]
+    if kind == "bpe":
+        words = " ".join(ENGLISH).split()
+        (tmp_path / "words").write_text(" ".join(words), encoding="utf-8")
+        bpe.learn([tmp_path / "words"], 40, path, 1)
+        types = sorted({part for word in words for part in ours.read(path, "").segment_tokens([word])})
+        unknown = "\u9f98"
+    else:
+        path.write_bytes(learned.read_bytes())
+        library = sentencepiece.SentencePieceProcessor(model_file=str(learned))
+        types = [library.id_to_piece(i) for i in range(4, len(library))]
+        unknown = "\u9f98\u9f98"  # characters that the model does not know are one token
+    ours.check_codes(path, [*types * 4, unknown, "<tag>", *(f"madeupword000{i}" for i in range(7))], "REMEDY")
+    with pytest.raises(Failure, match=rf"{path} is cut off, or of other data: of \d+ types in .*: REMEDY$"):
+        ours.check_codes(path, [*types, types[5] * 3, types[6] * 3], "REMEDY")
+    if kind == "bpe":
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:-3]), encoding="utf-8")
+        with pytest.raises(Failure, match="is cut off, or of other data"):
+            ours.check_codes(path, types, "REMEDY")
 
 
 def test_a_library_that_is_not_installed_is_named(folder, monkeypatch):

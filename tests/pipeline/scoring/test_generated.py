@@ -12,7 +12,8 @@ from pipeline.prepared import Prepared
 from pipeline.processing.base import UNKNOWN
 from pipeline.processing.detokenize import detokenize
 from pipeline.processing.moses_bpe import MosesBPE
-from pipeline.scoring.generated import Generated, check_bleu, check_reference, fairseq_bleu, read_generated
+from pipeline.processing.raw import check_raw
+from pipeline.scoring.generated import Generated, check_bleu, fairseq_bleu, read_generated
 from pipeline.scoring.metrics import score
 from pipeline.scoring.score import score_text
 
@@ -187,7 +188,7 @@ def as_binarised(lines, lang, hyphens_split=True):
 
 
 def check(targets, references, lang="de"):
-    check_reference(detokenize(targets, lang), references, ROOT / "raw/test.de")
+    check_raw(detokenize(targets, lang), references, ROOT / "raw/test.de", "run prepare.sh again")
 
 
 @pytest.mark.parametrize("hyphens_split", [True, False])
