@@ -40,9 +40,14 @@ def say(message: str) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose help is the module's docstring, and whose errors are one line."""
+    """A parser whose help is the module's docstring, and whose errors are one line.
 
-    def __init__(self, doc: Optional[str], **kwargs: Any) -> None:
+    Args:
+        behind: the program whose options follow ``--`` on the command line, if any.
+    """
+
+    def __init__(self, doc: Optional[str], behind: str = "", **kwargs: Any) -> None:
+        self.behind = behind
         style = argparse.RawDescriptionHelpFormatter
         kwargs.setdefault("prog", f"scripts/{script_name()}")
         super().__init__(description=doc, formatter_class=style, allow_abbrev=False, **kwargs)
@@ -50,6 +55,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         name = self.prog.rsplit("/", 1)[-1]
         line = " ".join(message.split())
+        if self.behind and line.startswith("unrecognized arguments"):
+            line += f": options of {self.behind} follow --"
         self.exit(2, f"{name}: error: {line} (see {name} --help)\n")
 
 

@@ -6,7 +6,7 @@ The text never changes for the same run: if it matches, a result from any machin
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import Failure
+from .command import Failure, say
 from .files import read_shaped
 from .shape import WHOLE
 from .steps import fingerprint
@@ -82,15 +82,23 @@ def check_validation(data: Path, flags: Sequence[str]) -> None:
         )
 
 
-def check_average(max_update: int, save_every: int, average: int) -> None:
-    """Raises Failure if a training makes fewer checkpoints than are to be averaged; the last update makes one."""
+def check_average(max_update: int, save_every: int, average: int, certain: bool = True) -> None:
+    """Raises Failure if a training makes fewer checkpoints than are to be averaged; the last update makes one.
+
+    Args:
+        certain: whether so many will be averaged; if not, the function only tells the user.
+    """
     made = -(-max_update // save_every)
-    if made < average:
-        remedy = f"--save-every {max_update // average} or less" if max_update >= average else f"--max-update {average}"
-        raise Failure(
-            f"{max_update} updates with a checkpoint every {save_every} make {made} checkpoint{'s' * (made > 1)}, but "
-            f"{average} are to be averaged: choose {remedy}"
-        )
+    if made >= average:
+        return
+    remedy = f"--save-every {max_update // average} or less" if max_update >= average else f"--max-update {average}"
+    message = (
+        f"{max_update} updates with a checkpoint every {save_every} make {made} checkpoint{'s' * (made > 1)}, but "
+        f"{average} are to be averaged: choose {remedy}"
+    )
+    if certain:
+        raise Failure(message)
+    say(f"{message}, or call average.sh with --last {made}")
 
 
 def names_batch(flags: Sequence[str]) -> bool:

@@ -186,7 +186,7 @@ def swept(killed, raw, tmp_path_factory):
     shutil.copytree(killed[0] / "data", out / "data")
     (out / "results").mkdir()
     shutil.copy(killed[0] / f"results/multi30k-{NAMES[0]}-seed1.json", out / "results")
-    variants = json.dumps([SYSTEMS[3], "broken roformer_tiny --rope-layout none"])
+    variants = json.dumps([SYSTEMS[3], "broken roformer_tiny --encoder-embed-dim 28"])
     config = dict(recipe="multi30k", data=raw, out=out, archs=NAMES[0], variants=variants, **SWEEP)
     words = ["snakemake", "-s", str(ROOT / "scripts/Snakefile"), "--cores", "2", "--config"]
     words += [f"{name}={value}" for name, value in config.items()]
@@ -221,10 +221,10 @@ def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, sw
     assert results(out / "results")[f"{NAMES[0]}-seed1"] == results(killed[0] / "results")[f"{NAMES[0]}-seed1"]
     assert "not finished: roformer_tiny (broken), seed 1: see above; call again to go on" in said[-1][1]
     assert (
-        "argument --rope-layout: invalid choice" in results(out / "results")["roformer_tiny-broken-seed1"]["unfinished"]
+        "needs an even dimension" in results(out / "results")["roformer_tiny-broken-seed1"]["unfinished"]
     )
     report = (out / "report/report.md").read_text(encoding="utf-8")
-    assert "argument --rope-layout: invalid choice" in report.split("### Runs that did not finish")[1]
+    assert "needs an even dimension" in report.split("### Runs that did not finish")[1]
     elsewhere = dict(data="nowhere", out="out", results=out / "results", **SWEEP)
     plan = planned(snakemake(tmp_path, "-n", recipe="multi30k", archs=NAMES[0], **elsewhere))
     assert plan == {"report": 1, "total": 1}

@@ -70,7 +70,7 @@ def main(argv: List[str]) -> None:
 
 
 def _parser() -> Parser:
-    parser = Parser(__doc__)
+    parser = Parser(__doc__, "fairseq-generate")
     parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")

@@ -19,7 +19,7 @@ class ConfigParser(Parser):
 def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = Parser) -> argparse.Namespace:
     """The options of ``scripts/reproduce.sh``; ``flags`` are the words behind ``--``."""
     options, flags = split_at_dashes(argv)
-    parser = kind(doc)
+    parser = kind(doc, "fairseq-train")
     number = whole_number(1)
     parser.add_argument(
         "recipe", help=f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file"

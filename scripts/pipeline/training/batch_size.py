@@ -26,17 +26,17 @@ class BatchError(Failure):
     """The request cannot be met; the message is one line."""
 
 
-def load(folder: Path, source: str, target: str) -> LanguagePairDataset:
-    """The binarised training set."""
+def load(folder: Path, source: str, target: str, subset: str = "train") -> LanguagePairDataset:
+    """A binarised set."""
     try:
         dictionary = read_dictionary(folder / f"dict.{target}.txt", "run scripts/prepare.sh again")
     except CheckpointError as error:
         raise BatchError(str(error)) from None
     sides = []
     for lang in (source, target):
-        side = data_utils.load_indexed_dataset(str(folder / f"train.{source}-{target}.{lang}"), dictionary)
+        side = data_utils.load_indexed_dataset(str(folder / f"{subset}.{source}-{target}.{lang}"), dictionary)
         if side is None:
-            raise BatchError(f"{folder}: has no binarised training set: run scripts/prepare.sh")
+            raise BatchError(f"{folder}: has no binarised set '{subset}': run scripts/prepare.sh")
         sides.append(side)
     (src, tgt) = sides
     return LanguagePairDataset(src, src.sizes, dictionary, tgt, tgt.sizes, dictionary)

@@ -16,7 +16,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     """The options of ``scripts/train.sh``, its command as ``template``, and the words behind ``--`` as ``flags``."""
     template, argv = split_at_dashes(argv)
     options, flags = split_at_dashes(argv)
-    parser = Parser(doc)
+    parser = Parser(doc, "fairseq-train")
     number = whole_number(1)
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")

@@ -114,9 +114,11 @@ class Training:
         if steps.is_done("train", "checkpoints"):
             return say("train: done before with the same settings")
         check_validation(self.data, self.flags)
-        if self.args.recipe:
-            check_average(self.max_update, self.save_every, self.recipe.average)
+        check_average(self.max_update, self.save_every, self.recipe.average, bool(self.args.recipe))
         processes, batch = self._devices()
+        from .fairseq_options import check_options  # imports fairseq
+
+        check_options(self.data / "bin", self.languages, [*self.flags, *batch])
         command = [*launch.torchrun(self.machines, processes), *self.command, *self.flags, *batch]
         if self.machines.rank > 0:  # the first machine keeps the run
             return self._join(command)

@@ -13,21 +13,25 @@ from pipeline.training import batch_size as batch
 from pipeline.training.batch_size import BatchError, choose, choose_flags, load
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A binarised training set of 6,000 pairs of 3 to 60 tokens, the target about as long as the source."""
-    folder, numbers = tmp_path_factory.mktemp("bin"), np.random.default_rng(1)
-    source = numbers.integers(3, 60, 6000)
-    target = np.maximum(2, source + numbers.integers(-9, 9, 6000))
+def binarised(folder, subset, source, target):
+    """A binarised set of pairs with these lengths."""
     dictionary = Dictionary()
     dictionary.add_symbol("w", 5)
     for lang, lengths in (("en", source), ("de", target)):
-        prefix = str(folder / f"train.en-de.{lang}")
+        prefix = str(folder / f"{subset}.en-de.{lang}")
         builder = make_builder(data_file_path(prefix), impl="mmap", vocab_size=len(dictionary))
         for length in lengths:
             builder.add_item(torch.full((int(length),), 4, dtype=torch.int32))
         builder.finalize(index_file_path(prefix))
         dictionary.save(str(folder / f"dict.{lang}.txt"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A binarised training set of 6,000 pairs of 3 to 60 tokens, the target about as long as the source."""
+    folder, numbers = tmp_path_factory.mktemp("bin"), np.random.default_rng(1)
+    source = numbers.integers(3, 60, 6000)
+    binarised(folder, "train", source, np.maximum(2, source + numbers.integers(-9, 9, 6000)))
     return folder
 
 

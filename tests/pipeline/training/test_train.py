@@ -8,6 +8,7 @@ from pipeline.settings import SETTINGS, check_validation
 from pipeline.steps import fingerprint, stamp_path
 from pipeline.training import launch, train
 
+from .test_batch_size import binarised
 from .test_checkpoints import checkpoint
 
 TEMPLATE = ["trainer", "{data}/bin", "--max-update", "{max_update}", "--arch", "{arch}", "--seed", "{seed}", "--"]
@@ -17,8 +18,8 @@ TEMPLATE = ["trainer", "{data}/bin", "--max-update", "{max_update}", "--arch", "
 def data(tmp_path):
     folder = tmp_path / "data"
     (folder / "bin").mkdir(parents=True)
-    for lang in ("en", "de"):
-        (folder / f"bin/train.en-de.{lang}.idx").touch()
+    binarised(folder / "bin", "train", [4, 9, 30], [4, 8, 40])
+    binarised(folder / "bin", "valid", [4, 9], [4, 35])
     write_json(stamp_path(folder, "binarize"), {"settings": "input x\n"})
     return folder
 
@@ -166,6 +167,50 @@ def test_fewer_checkpoints_than_the_recipe_averages_are_refused_before_the_train
 def test_the_last_update_makes_a_checkpoint_to_average(data, trainings, options):
     training(data, "--recipe", "demo", *options).run()
     assert trainings == [0]
+
+
+def test_without_a_recipe_too_few_checkpoints_are_said(data, trainings, capsys):
+    training(data).run()
+    said = "make 1 checkpoint, but 5 are to be averaged: choose --save-every 1 or less, or call average.sh with --last 1\n"
+    assert said in capsys.readouterr().err and trainings == [0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--drpout", "0.3"], r"^fairseq-train: unrecognized arguments: --drpout 0\.3: correct .* or what follows --$"),
+        (["--lr", "big"], r"^fairseq-train: argument --lr: .*'big'"),
+        (["--encoder-position", "rotten"], "^fairseq-train: argument --encoder-position: invalid choice: 'rotten'"),
+        (["--fp16", "--tpu"], "^fairseq-train: Cannot combine --fp16 and --tpu"),
+        (["--max-tokens", "5"], "^a sentence of the validation set has 35 tokens, but a batch has 5 at most: give"),
+        (
+            ["--max-tokens", "3", "--max-tokens-valid", "99"],
+            "^--max-tokens 3 is too small for every training pair: the longer sides have 4 to 40 tokens: give 40 or",
+        ),
+    ],
+)
+def test_options_that_fairseq_train_would_refuse_are_refused_before_anything_is_written(
+    data, trainings, monkeypatch, flags, message
+):
+    monkeypatch.setattr("sys.argv", ["train", "--user-dir", "{user_dir}"])  # as the script's command has it
+    training(data).run()
+    before = sorted(data.parent.rglob("*"))
+    with pytest.raises(Failure, match=message):
+        training(data, "--", *flags).run()
+    assert sorted(data.parent.rglob("*")) == before and trainings == [0]
+
+
+def test_pairs_that_fairseq_train_leaves_out_are_counted(data, trainings, capsys):
+    training(data, "--", "--max-tokens", "36").run()
+    said = "fairseq-train leaves out 1 of 3 training pairs, which have up to 40 tokens on a side: --max-tokens is 36\n"
+    assert said in capsys.readouterr().err and trainings == [0]
+
+
+def test_options_of_fairseq_train_are_told_their_place(data, capsys):
+    with pytest.raises(SystemExit):
+        training(data, "--lr", "1")
+    said = "error: unrecognized arguments: --lr 1: options of fairseq-train follow -- (see "
+    assert said in capsys.readouterr().err
 
 
 def test_a_run_of_more_updates_is_refused_and_stays(data, trainings):

@@ -1,0 +1,74 @@
+"""Reads the options of fairseq-train as fairseq does, and compares them with the data, before anything is written."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn, Sequence, Tuple
+
+import numpy as np
+from fairseq import options
+
+import fairseq_rope  # noqa: F401  (registers the architectures)
+
+from ..command import Failure, say
+from .batch_size import load
+
+
+def check_options(folder: Path, languages: Tuple[str, str], flags: Sequence[str]) -> None:
+    """Checks the flags of fairseq-train, from ``--arch`` on.
+
+    Args:
+        folder: the binarised data.
+        languages: source and target.
+
+    Raises:
+        Failure: fairseq knows no such option or value, or sentences are too long for it.
+    """
+    args = _parse(flags)
+    if args.max_tokens:
+        _check_training(_longer_sides(folder, languages, "train"), args.max_tokens)
+    if args.max_tokens_valid and not (args.disable_validation or args.skip_invalid_size_inputs_valid_test):
+        longest = int(_longer_sides(folder, languages, "valid").max())
+        if longest > args.max_tokens_valid:
+            raise Failure(
+                f"a sentence of the validation set has {longest} tokens, but a batch has {args.max_tokens_valid} at "
+                f"most: give `-- --max-tokens-valid {longest}` or more"
+            )
+
+
+def _parse(flags: Sequence[str]) -> argparse.Namespace:
+    def refuse(message: str) -> NoReturn:
+        what = " ".join(message.split())
+        raise Failure(f"fairseq-train: {what}: correct the flags of the recipe, or what follows --")
+
+    words, sys.argv = sys.argv, sys.argv[:1]  # fairseq looks there for --user-dir
+    try:
+        parser = options.get_training_parser()
+    finally:
+        sys.argv = words
+    parser.error = refuse
+    try:
+        return options.parse_args_and_arch(parser, ["DATA", *flags])
+    except ValueError as error:
+        refuse(str(error))
+
+
+def _longer_sides(folder: Path, languages: Tuple[str, str], subset: str) -> np.ndarray:
+    """The tokens on the longer side of each pair, ``</s>`` counted."""
+    data = load(folder, *languages, subset)
+    return np.maximum(data.src_sizes, data.tgt_sizes)
+
+
+def _check_training(lengths: np.ndarray, max_tokens: int) -> None:
+    """Says how many pairs fairseq-train leaves out; raises Failure if these are all."""
+    left_out, shortest, longest = int((lengths > max_tokens).sum()), int(lengths.min()), int(lengths.max())
+    if left_out == len(lengths):
+        raise Failure(
+            f"--max-tokens {max_tokens} is too small for every training pair: the longer sides have {shortest} to "
+            f"{longest} tokens: give {longest} or more"
+        )
+    if left_out:
+        say(
+            f"fairseq-train leaves out {left_out:,} of {len(lengths):,} training pairs, which have up to {longest} "
+            f"tokens on a side: --max-tokens is {max_tokens}"
+        )
