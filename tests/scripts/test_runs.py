@@ -220,9 +220,7 @@ def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, sw
     assert not (out / NAMES[0]).exists()
     assert results(out / "results")[f"{NAMES[0]}-seed1"] == results(killed[0] / "results")[f"{NAMES[0]}-seed1"]
     assert "not finished: roformer_tiny (broken), seed 1: see above; call again to go on" in said[-1][1]
-    assert (
-        "needs an even dimension" in results(out / "results")["roformer_tiny-broken-seed1"]["unfinished"]
-    )
+    assert "needs an even dimension" in results(out / "results")["roformer_tiny-broken-seed1"]["unfinished"]
     report = (out / "report/report.md").read_text(encoding="utf-8")
     assert "needs an even dimension" in report.split("### Runs that did not finish")[1]
     elsewhere = dict(data="nowhere", out="out", results=out / "results", **SWEEP)

@@ -171,7 +171,7 @@ def test_the_last_update_makes_a_checkpoint_to_average(data, trainings, options)
 
 def test_without_a_recipe_too_few_checkpoints_are_said(data, trainings, capsys):
     training(data).run()
-    said = "make 1 checkpoint, but 5 are to be averaged: choose --save-every 1 or less, or call average.sh with --last 1\n"
+    said = "1 checkpoint, but 5 are to be averaged: choose --save-every 1 or less, or call average.sh with --last 1\n"
     assert said in capsys.readouterr().err and trainings == [0]
 
 
