@@ -39,6 +39,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     _check(parser, args, given)
     args.subwords = args.subwords or "bpe"
     args.max_length = args.max_length or MAX_LENGTH
+    args.ratio_given = bool(args.ratio)
     args.ratio = args.ratio or RATIOS.get(args.subwords, "none")
     args.vocabulary_threshold = args.vocabulary_threshold or 0
     cores = os.cpu_count() or 1
@@ -92,7 +93,7 @@ def _parser(doc: Optional[str]) -> Parser:
         type=ratio,
         metavar="X",
         help="drop training pairs whose longer side has more than X times the subwords of the other, or none "
-        "(default: 1.5 with bpe, none with sentencepiece)",
+        "(default: 1.5 with bpe, if that drops no more than a tenth of the pairs; none with sentencepiece)",
     )
     parser.add_argument("--workers", type=whole_number(1), help="number of processes (default: number of cores)")
     parser.add_argument("--out", type=Path, required=True, help="output folder: raw/, bin/, prepare.json and others")

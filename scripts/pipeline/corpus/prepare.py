@@ -30,6 +30,9 @@ from .wmt14 import check_test_set, read_file
 COPIES = 7
 """Size of the prepared data relative to the raw text: checked, tokens, subwords, cleaned, shards, and indices."""
 
+MOST_DROPPED = 0.1
+"""The share of the training pairs that the default of ``--ratio`` may drop: above it, the user decides."""
+
 
 class Preparation:
     """The steps from raw text to binarised data, in one folder.
@@ -110,8 +113,9 @@ class Preparation:
     def _clean(self) -> None:
         folder, args = self.out / self.splitting.folder, self.args
         ratio = float("inf" if args.ratio == "none" else args.ratio)
+        most = 1.0 if args.ratio_given else MOST_DROPPED
         source, target = str(folder / "train"), str(folder / "train.clean")
-        write_json(self.out / "clean.json", text.clean(source, target, self.langs, 1, args.max_length, ratio))
+        write_json(self.out / "clean.json", text.clean(source, target, self.langs, 1, args.max_length, ratio, most))
 
     def _binarize(self) -> None:
         logging.disable(logging.INFO)  # what fairseq says when it is imported

@@ -4,9 +4,11 @@ The name of a corpus is its path without the language: ``train`` stands for ``tr
 """
 
 import gzip
+import math
 import os
 import shutil
 import zlib
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
@@ -124,15 +126,22 @@ def copy_sets(
 
 
 def clean(
-    prefix: str, out: str, langs: Tuple[str, str], min_length: int, max_length: int, ratio: float
+    prefix: str, out: str, langs: Tuple[str, str], min_length: int, max_length: int, ratio: float, most: float = 1.0
 ) -> Dict[str, int]:
     """Keeps the pairs with ``min_length`` to ``max_length`` tokens and a length ratio of at most ``ratio``.
 
     Lengths are in space-separated tokens. A pair that breaks several rules counts for the first one.
 
+    Args:
+        most: the share of pairs that may be dropped by their ratio.
+
     Returns:
         The numbers of pairs read, kept, and dropped by each rule.
+
+    Raises:
+        CorpusError: no pair is left, or too many would be dropped by their ratio.
     """
+    ratios: Counter[float] = Counter()
     counts = {"pairs": 0, "kept": 0, "dropped_too_short": 0, "dropped_too_long": 0, "dropped_ratio": 0}
 
     def kept() -> Iterator[Tuple[str, str]]:
@@ -141,19 +150,39 @@ def clean(
             short, long = sorted(len(side.split()) for side in pair)
             if short < min_length:
                 counts["dropped_too_short"] += 1
-            elif long > max_length:
+                continue
+            if long > max_length:
                 counts["dropped_too_long"] += 1
-            elif long > ratio * short:
+                continue
+            ratios[round(long / short, 2)] += 1
+            if long > ratio * short:
                 counts["dropped_ratio"] += 1
             else:
                 counts["kept"] += 1
                 yield pair
+        if counts["dropped_ratio"] > most * counts["pairs"]:
+            raise _unsuitable(ratio, counts["dropped_ratio"], ratios)
 
     if _write(out, langs, kept()) == 0:
         raise CorpusError(
             f"no pair of {prefix} is left after cleaning: relax --max-length ({max_length}) or --ratio ({ratio})"
         )
     return counts
+
+
+def _unsuitable(ratio: float, dropped: int, ratios: "Counter[float]") -> CorpusError:
+    """Says that a ratio does not suit a corpus, and which would.
+
+    Args:
+        ratios: how many pairs have each ratio.
+    """
+    ordered = sorted(ratios.elements())
+    median, suits = ordered[len(ordered) // 2], math.ceil(ordered[len(ordered) * 19 // 20] * 10) / 10
+    return CorpusError(
+        f"--ratio {ratio:g}, the default, would drop {dropped:,} of {len(ordered):,} training pairs: in the median, "
+        f"the longer side has {median:.2g} times the tokens of the other; give --ratio {suits:g}, which keeps 19 of 20, or "
+        f"--ratio none (--ratio {ratio:g} drops them nevertheless)"
+    )
 
 
 def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> Dict[str, int]:

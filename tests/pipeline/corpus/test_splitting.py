@@ -62,6 +62,7 @@ def test_the_settings_of_a_recipe_are_those_of_its_committed_results(recipe, lin
 def test_no_ratio_is_asked_of_pieces_in_two_scripts(tmp_path):
     args = options("--subwords", "sentencepiece")
     assert (args.ratio, options().ratio, options("--ratio", "none").ratio) == ("none", "1.5", "none")
+    assert options("--ratio", "1.5").ratio_given and not options().ratio_given
     for lang, line in (("en", "a b c d e f g h"), ("zh", "x")):
         (tmp_path / f"train.{lang}").write_text(f"{line}\n")
     prefix, out = str(tmp_path / "train"), str(tmp_path / "clean")
@@ -216,4 +217,4 @@ def test_the_splitting_command_ends_at_a_damaged_model_in_one_line(tmp_path):
     command = [sys.executable, str(RUN), "pipeline.processing.pieces", str(tmp_path / "model")]
     done = subprocess.run(command, input=b"x\n", capture_output=True, env=ENVIRONMENT)
     assert done.returncode == 1 and done.stderr.count(b"\n") == 1
-    assert b"is damaged: not a model of SentencePiece: run scripts/prepare.sh again" in done.stderr
+    assert b"is damaged: not a whole model of SentencePiece: run scripts/prepare.sh again" in done.stderr

@@ -71,6 +71,23 @@ def test_cleaning_counts_each_rule(tmp_path):
         clean(prefix, out, LANGS, min_length=9, max_length=9, ratio=1.5)
 
 
+def test_a_default_ratio_that_does_not_suit_the_languages_is_refused_with_one_that_does(tmp_path):
+    """Each target has twice the tokens of its source, or thrice in one pair of ten."""
+    prefix, out = str(tmp_path / "train"), tmp_path / "out"
+    for lang, factor in zip(LANGS, (lambda i: 1, lambda i: 2 + (i % 10 == 0))):
+        text = "".join("a " * 4 * factor(i) + "\n" for i in range(40))
+        (tmp_path / f"train.{lang}").write_text(text)
+    with pytest.raises(CorpusError) as refused:
+        clean(prefix, str(out), LANGS, 1, 250, 1.5, most=0.1)
+    assert str(refused.value) == (
+        "--ratio 1.5, the default, would drop 40 of 40 training pairs: in the median, the longer side has 2 times the "
+        "tokens of the other; give --ratio 3, which keeps 19 of 20, or --ratio none (--ratio 1.5 drops them "
+        "nevertheless)"
+    )
+    assert not list(tmp_path.glob("out*"))
+    assert clean(prefix, str(out), LANGS, 1, 250, 2, most=0.1)["dropped_ratio"] == 4
+
+
 def test_consecutive_pairs_are_joined_on_both_sides_and_too_few_at_the_end_left_out(tmp_path):
     prefix, out = write(tmp_path, "a b.\nc\nd\ne\nf\n", "1.\n2 3\n4\n5\n6\n")
     assert join(prefix, out, LANGS, 2) == {"pairs": 5, "joined": 2, "left_out": 1}
