@@ -19,6 +19,7 @@ from ..command import Failure, say
 from ..files import copy, sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..prepared import MODELS, NAME, Prepared
+from ..processing.detokenize import HYPHEN
 from ..processing.kinds import KINDS
 from ..processing.raw import check_raw
 from ..provenance import versions
@@ -28,8 +29,6 @@ from .text import CorpusError, copy_sets, find, pairs
 SUBSET = re.compile(r"(?:train|valid|test)[0-9]*")
 REMEDY = "run fairseq-preprocess again"
 GIVE = "give the file that your text was split with"
-HYPHEN = "@-@"
-"""The token that Moses makes of a hyphen where it splits a word."""
 
 
 class Binarized:

@@ -180,8 +180,8 @@ def _unsuitable(ratio: float, dropped: int, ratios: "Counter[float]") -> CorpusE
     median, suits = ordered[len(ordered) // 2], math.ceil(ordered[len(ordered) * 19 // 20] * 10) / 10
     return CorpusError(
         f"--ratio {ratio:g}, the default, would drop {dropped:,} of {len(ordered):,} training pairs: in the median, "
-        f"the longer side has {median:.2g} times the tokens of the other; give --ratio {suits:g}, which keeps 19 of 20, or "
-        f"--ratio none (--ratio {ratio:g} drops them nevertheless)"
+        f"the longer side has {median:.2g} times the tokens of the other; give --ratio {suits:g}, which keeps 19 of "
+        f"20, or --ratio none (--ratio {ratio:g} drops them nevertheless)"
     )
 
 

@@ -8,6 +8,12 @@ from sacremoses import MosesDetokenizer
 from ..languages import base
 from .base import UNKNOWN
 
+HYPHEN = "@-@"
+"""The token that Moses makes of a hyphen where it splits a word. It makes nothing else of that kind: a text that holds
+``@-@`` becomes the tokens ``@ - @``."""
+
+HYPHENS = re.compile(rf" ?(?<!\S){HYPHEN}(?!\S) ?")
+
 AFTER_MOSES = (
     (re.compile(r" ?/ ?"), "/"),  # km / h
     (re.compile(r"(\d )([$£€¥])(?=[^\W\d_])"), r"\1\2 "),  # 90 £sowie; but: costs £90
@@ -22,14 +28,18 @@ GERMAN_APOSTROPHES = (
 
 
 def detokenize(lines: Sequence[str], lang: str) -> List[str]:
-    """Turns Moses tokens (escaped, without BPE, hyphens split or not) into text; ``<unk>`` becomes :data:`UNKNOWN`."""
+    """Turns Moses tokens (escaped, without BPE, hyphens split or not) into text; ``<unk>`` becomes :data:`UNKNOWN`.
+
+    Every :data:`HYPHEN` joins its neighbours, also where a model puts several in a row; sacremoses would leave every
+    second one.
+    """
     detokenizer = MosesDetokenizer(base(lang))
     texts = []
     for line in lines:
         line = " ".join(line.replace("<unk>", UNKNOWN).split())
         for pattern, replacement in GERMAN_APOSTROPHES if base(lang) == "de" else ():
             line = pattern.sub(replacement, line)
-        text = detokenizer.detokenize(line.split(" "))
+        text = detokenizer.detokenize(HYPHENS.sub("-", line).split(" "))
         for pattern, replacement in AFTER_MOSES:
             text = pattern.sub(replacement, text)
         texts.append(text)

@@ -31,6 +31,17 @@ def test_detokenisation_undoes_the_tokenisation_of_the_training_data(lang, hyphe
     assert detokenize(tokens, lang) == ROUND_TRIP[lang]
 
 
+@pytest.mark.parametrize("tokens", ["T @-@ shirt", "T @-@ @-@ shirt", "@-@ shirt .", "T @-@", "T @-@ @-@ @-@ x @-@ y"])
+def test_every_sign_of_a_hyphen_joins(tokens):
+    joined = tokens.replace(" @-@", "-").replace("@-@", "-").replace("- ", "-").replace(" .", ".")
+    assert detokenize([tokens], "en") == [joined]
+
+
+@pytest.mark.parametrize("hyphens_split", [True, False])
+def test_a_text_that_holds_the_sign_has_other_tokens(hyphens_split):
+    assert MosesTokenizer("en").tokenize("a @-@ b", hyphens_split, return_str=True) == "a @ - @ b"
+
+
 @pytest.mark.parametrize("lang", ROUND_TRIP)
 def test_moses_tokens_survive_detokenisation(lang):
     # why the scores on Moses tokens do not depend on the detokeniser
