@@ -3,6 +3,7 @@
 import argparse
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,28 @@ def test_the_likely_errors_are_those_of_the_code():
     ]
     unknown = [line for line in lines if not any(all(part in line for part in parts) for parts in known)]
     assert [line.split(":")[1] for line in unknown] == [" invalid choice"]  # of fairseq-train
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_one_pair_of_files_becomes_three_sets_by_a_paste_and_nothing_if_it_is_not_aligned(tmp_path, aligned):
+    page = (ROOT / "docs/own-data.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```\n(part\(\).*?)^```", page, re.DOTALL | re.MULTILINE)
+    for lang in ("en", "fr"):
+        lines = [f"{lang}\tsentence {i} of a corpus" for i in (*range(3000), 7)]
+        (tmp_path / f"all.{lang}").write_text("\n".join(lines[:-1] if lang == "fr" and not aligned else lines))
+    done = subprocess.run(["bash", "-c", block], cwd=tmp_path, capture_output=True, text=True)
+    sets = {path.name: path.read_text().splitlines() for path in tmp_path.glob("[tv]*.??")}
+    if not aligned:
+        assert done.returncode == 1 and "< 3001" in done.stdout and sets == {}
+        return
+    assert done.stdout + done.stderr == "" and {name: len(lines) for name, lines in sets.items()} == {
+        f"{name}.{lang}": 1000 for name in ("train", "valid", "test") for lang in ("en", "fr")
+    }
+    english, french = (
+        [line for name in ("train", "valid", "test") for line in sets[f"{name}.{lang}"]] for lang in ("en", "fr")
+    )
+    assert sorted(english) == sorted({f"en sentence {i} of a corpus" for i in range(3000)})
+    assert [line.replace("fr", "en", 1) for line in french] == english
 
 
 def test_the_citation_is_of_this_version():

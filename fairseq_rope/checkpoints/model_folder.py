@@ -4,8 +4,9 @@
 ``scripts/average.sh`` makes such folders.
 """
 
+import json
 from pathlib import Path
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
@@ -20,8 +21,8 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
     """Source and target language of the model; their dictionaries are in the folder.
 
     Raises:
-        CheckpointError: a file is missing or cannot be used, the checkpoint names no languages, or a dictionary does
-            not belong to the model.
+        CheckpointError: a file is missing or cannot be used, the checkpoint names no languages, or a dictionary or
+            ``prepare.json`` does not belong to the model.
     """
     state = load_checkpoint(folder / checkpoint)
     task = (state.get("cfg") or {}).get("task", {})
@@ -35,7 +36,20 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
         types = len(read_dictionary(path, REMEDY))
         if embeddings is not None and types != len(embeddings):
             raise CheckpointError(f"{path} has {types} types with fairseq's own, the model {len(embeddings)}: {REMEDY}")
+    _check_prepared(folder / "prepare.json", {"source": source, "target": target})
     return source, target
+
+
+def _check_prepared(path: Path, languages: Dict[str, str]) -> None:
+    """Raises CheckpointError if ``prepare.json`` is of other languages than the model; one that is damaged passes."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return
+    for side, lang in languages.items():
+        named = content.get(side, lang) if isinstance(content, dict) else lang
+        if named != lang:
+            raise CheckpointError(f"{path} has {named!a:.40} as {side} language, and the model {lang!a}: {REMEDY}")
 
 
 def read_dictionary(path: Path, remedy: str) -> Dictionary:

@@ -3,6 +3,7 @@
 import argparse
 import errno
 import os
+import re
 import signal
 import sys
 from types import FrameType
@@ -60,15 +61,37 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{name}: error: {line} (see {name} --help)\n")
 
 
-def whole_number(least: int) -> Callable[[str], int]:
-    """For ``type=``: a whole number that is not below ``least``."""
+MOST = 10**9
+"""The largest number that an option takes."""
+
+
+def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
+    """For ``type=``: a whole number from ``least`` to ``most``."""
 
     def parse(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number, at least {least}, not '{text}'")
+        digits = text.isascii() and text.isdecimal()
+        if digits and (len(text) > 99 or int(text) > most):
+            raise argparse.ArgumentTypeError(f"must be a whole number, at most {most:,}, not '{text:.40}'")
+        if not digits or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number, at least {least}, not '{text:.40}'")
         return int(text)
 
     return parse
+
+
+def decimal(least: float, most: float) -> Callable[[str], str]:
+    """For ``type=``: a decimal number from ``least`` to ``most``, as it was typed."""
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", text) or not least <= float(text) <= most:
+            raise argparse.ArgumentTypeError(f"must be a number from {least:g} to {most:g}, not '{text:.40}'")
+        return text
+
+    return parse
+
+
+BEAM, LENPEN = whole_number(1, 1000), decimal(-10, 10)
+"""For ``type=``: the options of a search."""
 
 
 def not_empty(text: str) -> str:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Iterator, Optional
 
@@ -20,6 +20,8 @@ AS_LONG_AS_IT_TAKES = float("inf")
 def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
     """Holds the lock of ``folder``, and makes the folder if it is missing; yields the lock's file descriptor.
 
+    A folder that was made here, and that the block leaves empty, vanishes: a command that fails at once leaves none.
+
     A child process that gets the descriptor (``pass_fds``) also holds the lock: if a killed command leaves a process
     behind, that process keeps others out. If the file system has no locks, nobody is kept out. A folder that nobody can
     write to has no lock, and -1 is its descriptor: finished work can be read there, and writing fails by itself.
@@ -31,7 +33,7 @@ def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
         yield -1
         return
     deadline = time.monotonic() + wait
-    waiting = False
+    waiting, made = False, not folder.is_dir()
     while (descriptor := _try(folder)) is None:
         if wait > WAIT and not waiting:
             say(f"waiting for another command that works in {folder} ({_holder(folder)})")
@@ -47,6 +49,9 @@ def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
     finally:
         if _is_here(folder, descriptor):  # and not the lock of a folder that was moved away
             (folder / NAME).unlink()
+            if made:
+                with suppress(OSError):
+                    folder.rmdir()
         os.close(descriptor)
 
 
@@ -54,7 +59,10 @@ def _try(folder: Path) -> Optional[int]:
     """The descriptor of the lock, or None if somebody else has it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except FileNotFoundError:  # in between, the folder vanished
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

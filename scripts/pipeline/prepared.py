@@ -40,6 +40,8 @@ class Prepared:
     """Subwords that are rarer than this on their side of the training set were split; 0: none."""
     sha256: Dict[str, str] = field(default_factory=dict)
     """The hash of each file, by its name."""
+    from_text: bool = False
+    """Whether ``scripts/prepare.sh`` split the text, and not the user."""
 
     @property
     def split_by(self) -> List[str]:
@@ -66,13 +68,18 @@ def read_prepared(folder: Path, remedy: str) -> Prepared:
     if not path.is_file():
         return Prepared()
     content = read_shaped(path, SHAPE, remedy)
+    subwords = content.get("subwords", "bpe")
+    for kind, name in MODELS.items():
+        if kind != subwords and name in content.get("sha256", {}):
+            raise Failure(f"{path} has {subwords!a} as 'subwords', but {name} is of '{kind}': {remedy}")
     return Prepared(
         content.get("source", ""),
         content.get("target", ""),
-        content.get("subwords", "bpe"),
+        subwords,
         content.get("hyphens") == "kept",
         int(content.get("vocabulary_threshold", "0")),
         content.get("sha256", {}),
+        "cleaned" in content,
     )
 
 
@@ -84,15 +91,22 @@ def read_languages(data: Path) -> Tuple[str, str]:
     """
     remedy = f"run scripts/prepare.sh --out {data} again"
     prepared = read_prepared(data, remedy)
-    if prepared.source and prepared.target:
-        return prepared.source, prepared.target
-    # older data: train.en-de.en.idx and train.en-de.de.idx
+    # train.en-de.en.idx and train.en-de.de.idx
     names = [path.name.split(".") for path in sorted((data / "bin").glob("*.*-*.*.idx"))]
     sides = {(name[1], name[2]) for name in names if len(name) == 4}
+    if prepared.source and prepared.target:
+        pair = f"{prepared.source}-{prepared.target}"
+        if sides and not sides >= {(pair, prepared.source), (pair, prepared.target)}:
+            there = " ".join(sorted({pair for pair, _ in sides}))
+            raise Failure(f"{data / NAME} has the languages {pair}, and {data / 'bin'} has {there}: {remedy}")
+        return prepared.source, prepared.target
+    # older data do not name them elsewhere
     for pair, source in sorted(sides):
         for _, target in sorted(sides):
             if f"{source}-{target}" == pair:
                 return source, target
+    if (data.parent / NAME).is_file() and data.name == "bin":
+        raise Failure(f"{data} is a part of prepared data: give {data.parent}")
     if any(data.glob("dict.*.txt")):
         raise Failure(
             f"{data} is a folder of fairseq-preprocess: run scripts/prepare.sh --binarized {data} --out DATA, and give "

@@ -22,7 +22,7 @@ NOTES = {"loss {:g}": ("loss",), "valid loss {:g}": ("valid_loss",), "{:,.0f} wo
 class Bar(tqdm):
     """tqdm's bar, which leaves out what does not fit into the terminal so that the bar itself keeps 10 columns.
 
-    It leaves out the rate, then the last notes, then all but the first word of the label.
+    It leaves out the rate, then the last notes, then all but the first word of the label, then the times and the bar.
     """
 
     notes: Sequence[str] = ()
@@ -43,6 +43,9 @@ class Bar(tqdm):
             yield label + head + tail + "".join(f", {note}" for note in ("{rate_fmt}", *self.notes)) + "]"
             for count in range(len(self.notes), min(1, len(self.notes)) - 1, -1):
                 yield label + head + tail + "".join(f", {note}" for note in self.notes[:count]) + "]"
+        narrow = short + head.split("|")[0] + tail.split(" [")[0]
+        yield narrow + "".join(f", {note}" for note in self.notes[:1])
+        yield narrow
 
 
 class Progress:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from .command import Failure
+from .command import MOST, Failure
 from .languages import RULE, is_language
 
 if sys.version_info >= (3, 11):
@@ -151,8 +151,8 @@ def _check_values(path: Path, recipe: Recipe) -> None:
         except ValueError as error:
             raise Failure(f"{path}: '{key}' cannot be split into words: {error}") from None
     for key in ("max_update", "save_every", "average", "target_tokens"):
-        if getattr(recipe, key) is not None and getattr(recipe, key) < 1:
-            raise Failure(f"{path}: '{key}' must be at least 1")
+        if getattr(recipe, key) is not None and not 1 <= getattr(recipe, key) <= MOST:
+            raise Failure(f"{path}: '{key}' must be a number from 1 to {MOST:,}")
     for key in ("source", "target"):
         if not is_language(getattr(recipe, key)):
             raise Failure(f"{path}: '{key}' must be a language code ({RULE}), not {getattr(recipe, key)!a}")

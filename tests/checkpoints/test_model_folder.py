@@ -13,7 +13,8 @@ from pipeline.translation.translator import Translator
 
 from ..model_folders import run_folder
 
-CODES = "#version: 0.2\nw 1</w>\nw 2</w>\n"
+WORDS = "w 1\n" + "".join(f"{start} {i}</w>\n" for start in ("w", "w1") for i in range(10))
+CODES = f"#version: 0.2\n{WORDS}"
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,29 @@ def test_a_damaged_prepare_json_is_named_with_what_is_wrong(folder, content, mes
 def test_a_truncated_file_is_told_by_its_hash(folder, name):
     (folder / name).write_bytes((folder / name).read_bytes()[:-3])
     refused(folder, rf"{name} is damaged: its SHA-256 is not that in prepare\.json")
+
+
+def test_codes_that_were_cut_off_are_told_by_the_dictionary_where_no_hash_is_stored(folder):
+    (folder / "prepare.json").unlink()
+    (folder / "bpecodes").write_text("".join(CODES.splitlines(keepends=True)[:-2]))
+    refused(folder, "bpecodes is cut off, or of other data: of 20 types .*, it makes 18, and not 'w19'")
+
+
+@pytest.mark.parametrize("opened", [Translator, load_model])
+@pytest.mark.parametrize("entry", [{"source": "fr"}, {"target": "en"}, {"source": "de", "target": "en"}, {"source": 3}])
+def test_a_prepare_json_of_other_languages_is_refused(folder, opened, entry):
+    prepared = json.loads((folder / "prepare.json").read_text())
+    (folder / "prepare.json").write_text(json.dumps({**prepared, **entry}))
+    refused(folder, r"prepare\.json has .* as (source|target) language, and the model '..'", opened)
+
+
+def test_a_prepare_json_that_was_edited_does_not_blame_the_user_for_files_not_given(folder):
+    prepared = json.loads((folder / "prepare.json").read_text())
+    (folder / "prepare.json").write_text(json.dumps({**prepared, "subwords": "sentencepiece"}))
+    refused(folder, "prepare.json has 'sentencepiece' as 'subwords', but bpecodes is of 'bpe'")
+    del prepared["sha256"]["bpecodes"]
+    (folder / "prepare.json").write_text(json.dumps({**prepared, "subwords": "sentencepiece", "cleaned": {}}))
+    refused(folder, r"sentencepiece\.bpe\.model: missing")
 
 
 @pytest.mark.parametrize("name", ["bpecodes", "vocabulary.en", "dict.de.txt"])

@@ -62,9 +62,22 @@ def named(folder, *names):
 
 
 def test_the_languages_of_data_are_those_in_prepare_json(tmp_path):
-    named(tmp_path, "train.en-de.en.idx", "train.en-de.de.idx")
     write_json(tmp_path / "prepare.json", {"source": "en-GB", "target": "zh-CN"})
+    named(tmp_path, "train.en-GB-zh-CN.en-GB.idx", "train.en-GB-zh-CN.zh-CN.idx")
     assert read_languages(tmp_path) == ("en-GB", "zh-CN")
+    for source, target in (("zh-CN", "en-GB"), ("en-GB", "de")):
+        write_json(tmp_path / "prepare.json", {"source": source, "target": target})
+        with pytest.raises(Failure, match=rf"has the languages {source}-{target}, and .*/bin has en-GB-zh-CN: run "):
+            read_languages(tmp_path)
+
+
+def test_a_part_of_prepared_data_is_told_from_data_that_the_user_binarised(tmp_path):
+    named(tmp_path, "dict.en.txt")
+    with pytest.raises(Failure, match=r"bin is a folder of fairseq-preprocess: run scripts/prepare\.sh --binarized"):
+        read_languages(tmp_path / "bin")
+    write_json(tmp_path / "prepare.json", {})
+    with pytest.raises(Failure, match=rf"/bin is a part of prepared data: give {tmp_path}$"):
+        read_languages(tmp_path / "bin")
 
 
 @pytest.mark.parametrize("pair", [("en", "de"), ("de", "en"), ("en", "zh-CN"), ("pt-BR", "en"), ("en-GB", "pt-BR")])

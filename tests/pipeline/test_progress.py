@@ -77,6 +77,13 @@ def test_the_loss_and_a_bar_of_ten_columns_are_visible_in_any_terminal(monkeypat
     assert ("8,047 words/s" in line) == (columns == 200)
 
 
+@pytest.mark.parametrize("label", ["train roformer_tiny, seed 1", LONG])
+def test_a_narrow_terminal_shows_the_loss_and_no_bar(monkeypatch, label):
+    assert shown(monkeypatch, label, 40) == "train:  26% 260/1000, loss 1.749"
+    assert shown(monkeypatch, label, 24) == "train:  26% 260/1000"
+    assert shown(monkeypatch, label, 36, total=None) == "train: 260 updates, loss 1.749"
+
+
 def test_a_bar_without_a_total_shows_its_count(monkeypatch):
     assert shown(monkeypatch, "train", 80, total=None).startswith("train: 260 updates [01:10, ")
 

@@ -91,7 +91,8 @@ class Processing(ABC):
         """
         path = self.folder / name
         if not path.is_file():
-            given = not self.prepared.sha256 or name in self.prepared.sha256
+            prepared = self.prepared
+            given = prepared.from_text or not prepared.sha256 or name in prepared.sha256
             raise Failure(f"{path}: missing: {remedy if given else NOT_GIVEN}")
         return path
 

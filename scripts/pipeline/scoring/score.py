@@ -11,12 +11,11 @@ translate a set again that was scored with the same settings. A legend under the
 """
 
 import argparse
-import re
 import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..command import Failure, Parser, fill, run, split_at_dashes, whole_number
+from ..command import BEAM, LENPEN, Failure, Parser, fill, run, split_at_dashes, whole_number
 from ..files import read_lines, sha256, write_json, write_text
 from ..lock import locked
 from ..prepared import read_languages, read_prepared
@@ -74,19 +73,12 @@ def _parser() -> Parser:
     parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
     parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
-    parser.add_argument("--beam", metavar="N", type=whole_number(1), default=4, help="size of the beam (default: 4)")
-    parser.add_argument("--lenpen", metavar="X", type=_number, default="0.6", help="length penalty (default: 0.6)")
+    parser.add_argument("--beam", metavar="N", type=BEAM, default=4, help="size of the beam (default: 4)")
+    parser.add_argument("--lenpen", metavar="X", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
     tokens = "padded source tokens to translate at once; it does not affect the scores (default: 8000)"
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     parser.add_argument("--name", help="name of the run in the table (default: the path of RUN)")
     return parser
-
-
-def _number(text: str) -> str:
-    """A decimal number, as it was typed."""
-    if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text):
-        raise argparse.ArgumentTypeError(f"must be a number, not '{text}'")
-    return text
 
 
 def _check_flags(parser: Parser, flags: Sequence[str]) -> None:

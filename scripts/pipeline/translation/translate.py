@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, List, Sequence
 
 from tqdm import tqdm
 
-from ..command import Failure, Parser, run, say, script_name, whole_number
+from ..command import BEAM, LENPEN, Failure, Parser, run, say, script_name
 
 if TYPE_CHECKING:
     from .translator import Translator
@@ -28,8 +28,8 @@ CHUNK = 200  # sentences
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument("run", type=Path, help="model folder: output of scripts/train.sh and scripts/average.sh")
-    parser.add_argument("--beam", type=whole_number(1), default=4, help="size of the beam (default: 4)")
-    parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
+    parser.add_argument("--beam", type=BEAM, default=4, help="size of the beam (default: 4)")
+    parser.add_argument("--lenpen", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
     parser.add_argument(
         "--engine",
         choices=ENGINES,
@@ -60,7 +60,7 @@ def _load(args: argparse.Namespace) -> "Translator":
     if not checkpoint.is_file():
         raise Failure(f"{checkpoint}: no such checkpoint: run scripts/average.sh --run {args.run} first")
     try:
-        return Translator(args.run, args.beam, args.lenpen, engine=args.engine, quantization=args.quantization)
+        return Translator(args.run, args.beam, float(args.lenpen), engine=args.engine, quantization=args.quantization)
     except ValueError as error:
         raise Failure(str(error)) from None
 

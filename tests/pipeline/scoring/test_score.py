@@ -218,7 +218,11 @@ def test_refused_flags_are_flags_of_fairseq_generate():
     [
         (["--beam", "0"], "--beam: must be a whole number, at least 1, not '0'"),
         (["--max-tokens", "x"], "--max-tokens: must be a whole number"),
-        (["--lenpen", "nan"], "--lenpen: must be a number, not 'nan'"),
+        (["--lenpen", "nan"], "--lenpen: must be a number from -10 to 10, not 'nan'"),
+        (["--lenpen", "1e3"], "--lenpen: must be a number from -10 to 10, not '1e3'"),
+        (["--lenpen", "10.5"], "--lenpen: must be a number from -10 to 10, not '10.5'"),
+        (["--beam", "100000"], "--beam: must be a whole number, at most 1,000, not '100000'"),
+        (["--max-tokens", "9" * 5000], "--max-tokens: must be a whole number, at most 1,000,000,000, not '999"),
         (["--nonsense"], "--nonsense"),
     ],
 )
