@@ -4,6 +4,7 @@ import warnings
 from argparse import ArgumentParser
 from typing import Any, Dict, List, Optional, Tuple
 
+from fairseq.hub_utils import GeneratorHubInterface, from_pretrained
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModel
 from omegaconf import OmegaConf
@@ -14,6 +15,15 @@ from .fields import parse_fields
 from .options import add_position_args, build_position, reject_unsupported
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
 from .training.dropout import replace_dropout
+
+
+class Hub(GeneratorHubInterface):
+    """fairseq's interface to a trained model, without the warning that memory is not pinned on a CPU."""
+
+    def generate(self, *args: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():  # fairseq asks for pinned memory everywhere
+            warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
+            return super().generate(*args, **options)
 
 
 @register_model("roformer")
@@ -32,10 +42,14 @@ class RoFormerModel(TransformerModel):
         return {}
 
     @classmethod
-    def from_pretrained(cls, *args: Any, **options: Any) -> Any:
-        """As in fairseq, without the warning that memory is not pinned: fairseq asks for it on CPUs as well."""
-        warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
-        return super().from_pretrained(*args, **options)
+    def from_pretrained(
+        cls, model_name_or_path: str, checkpoint_file: str = "model.pt", data_name_or_path: str = ".", **options: Any
+    ) -> Hub:
+        """As in fairseq; the model's configuration is not logged."""
+        found = from_pretrained(
+            model_name_or_path, checkpoint_file, data_name_or_path, archive_map=cls.hub_models(), **options
+        )
+        return Hub(found["args"], found["task"], found["models"])
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:

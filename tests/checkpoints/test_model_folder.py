@@ -1,11 +1,13 @@
 """What is refused when a model folder is opened: every file that is missing, damaged or not the model's."""
 
 import json
+import warnings
 
 import pytest
 
 from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.checkpoints.model_folder import REMEDY, load_model
+from fairseq_rope.translation import RoFormerModel
 from pipeline.command import Failure
 from pipeline.files import sha256
 from pipeline.prepared import Prepared, read_prepared
@@ -103,6 +105,15 @@ def test_a_prepare_json_that_was_edited_does_not_blame_the_user_for_files_not_gi
     del prepared["sha256"]["bpecodes"]
     (folder / "prepare.json").write_text(json.dumps({**prepared, "subwords": "sentencepiece", "cleaned": {}}))
     refused(folder, r"sentencepiece\.bpe\.model: missing")
+
+
+def test_the_hub_says_nothing_about_memory_and_leaves_the_users_warnings_as_they_are(folder):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        hub = RoFormerModel.from_pretrained(str(folder), "checkpoint.pt", ".")
+        assert hub.translate(["w1 w2"], beam=1)
+        assert warnings.filters == before and not [each for each in said if "pin_memory" in str(each.message)]
 
 
 @pytest.mark.parametrize("name", ["bpecodes", "vocabulary.en", "dict.de.txt"])
