@@ -9,13 +9,14 @@ and only on request.
 import io
 from collections import Counter
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence
 
 import subword_nmt.learn_bpe as library
 from subword_nmt.apply_bpe import BPE
 
 from ..command import Failure
 from ..files import replacing, write_text
+from ..progress import Progress
 
 
 def count_words(path: Path, workers: int) -> "Counter[str]":
@@ -68,7 +69,17 @@ def _max(items: Iterable[Any], key: Optional[Callable[[Any], Any]] = None) -> An
     return pair
 
 
+def _merges(numbers: range) -> Iterator[int]:
+    """Replaces ``tqdm`` in the library, whose bar has no label."""
+    progress = Progress("learn-bpe", len(numbers), "merges")
+    for number in numbers:
+        yield number
+        progress.to(number + 1)
+    progress.close()
+
+
 library.max = _max  # shadows the builtin of that name in the library's module only
+library.tqdm = _merges
 
 
 def write_vocabulary(words: "Counter[str]", codes: Path, out: Path) -> None:

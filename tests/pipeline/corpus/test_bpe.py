@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import progress
 from pipeline.command import Failure
 from pipeline.corpus.bpe import learn
 
@@ -35,6 +36,13 @@ def test_the_codes_and_vocabularies_are_those_of_the_librarys_own_command_byte_b
     words = paths[0].read_text(encoding="utf-8").replace("\n", " ").split(" ")
     assert sizes["words"]["train.en"]["tokens"] == sum(1 for word in words if word)
     assert sizes["merges"] == 90
+
+
+def test_the_progress_of_learning_has_a_label(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
+    (tmp_path / "text").write_text("the man then\n")
+    learn([tmp_path / "text"], 3, tmp_path / "codes", 1)
+    assert capsys.readouterr().err.splitlines()[:3] == [f"learn-bpe: {i} of 3 merges" for i in (1, 2, 3)]
 
 
 def test_no_words_are_refused_and_nothing_is_left(tmp_path):
