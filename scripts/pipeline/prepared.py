@@ -21,7 +21,7 @@ HYPHENS = Value("'split' or 'kept'", lambda value: value in ("split", "kept"))
 DIGITS = Value("digits", lambda value: isinstance(value, str) and re.fullmatch("[0-9]{1,15}", value) is not None)
 SHAPE: Dict[str, Any] = {
     **{"source?": LANGUAGE, "target?": LANGUAGE, "subwords?": KIND, "hyphens?": HYPHENS},
-    **{"vocabulary_threshold?": DIGITS, "sha256?": {"*": TEXT}},
+    **{"vocabulary_threshold?": DIGITS, "sha256?": {"*": TEXT}, "sets?": {"*": TEXT}},
 }
 
 
@@ -42,6 +42,8 @@ class Prepared:
     """The hash of each file, by its name."""
     from_text: bool = False
     """Whether ``scripts/prepare.sh`` split the text, and not the user."""
+    sets: Dict[str, str] = field(default_factory=dict)
+    """The user's name of each set, by fairseq's: ``{"test1": "news"}``."""
 
     @property
     def split_by(self) -> List[str]:
@@ -49,6 +51,11 @@ class Prepared:
         vocabularies = [name for name in self.sha256 if name.startswith("vocabulary.") and "/" not in name]
         names = [MODELS[self.subwords], *vocabularies] if self.subwords in MODELS else []
         return [name for name in names if name in self.sha256] if self.sha256 else names
+
+    def title(self, subset: str) -> str:
+        """The name of a set in tables: the user's, if it is clear."""
+        name = self.sets.get(subset, "")
+        return name if name.isprintable() and list(self.sets.values()).count(name) == 1 else subset
 
     def check(self, files: Iterable[Path], remedy: str) -> None:
         """Raises Failure if a file does not have its hash; files without a hash pass."""
@@ -80,6 +87,7 @@ def read_prepared(folder: Path, remedy: str) -> Prepared:
         int(content.get("vocabulary_threshold", "0")),
         content.get("sha256", {}),
         "cleaned" in content,
+        content.get("sets", {}),
     )
 
 

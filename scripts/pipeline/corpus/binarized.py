@@ -44,6 +44,9 @@ class Binarized:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.out, self.folder = args, args.out.resolve(), args.binarized
         self.langs: Tuple[str, str] = (args.source, args.target)
+        self.prefixes = {f"test{number or ''}": prefix for number, prefix in enumerate(args.test)}
+        self.prefixes.update({"valid": args.valid} if args.valid else {})
+        """Subset, as fairseq calls it, to the path of its raw text without the language."""
         self.files = self._find()
         self.dictionaries = {lang: self._dictionary(lang) for lang in self.langs}
         self.sizes = self._check()
@@ -59,8 +62,7 @@ class Binarized:
         Raises:
             Failure: the raw text is not that of the binarised sets.
         """
-        prefixes = {f"test{number or ''}": prefix for number, prefix in enumerate(self.args.test)}
-        prefixes.update({"valid": self.args.valid} if self.args.valid else {})
+        prefixes = self.prefixes
         for subset, prefix in prefixes.items():
             self._check_text(subset, prefix)
         with locked(self.out, AS_LONG_AS_IT_TAKES):
@@ -161,6 +163,7 @@ class Binarized:
             "subwords": args.subwords,
             "hyphens": self.hyphens,
             "command": args.command,
+            "sets": {subset: Path(prefix).name for subset, prefix in self.prefixes.items()},
             "pairs": self.sizes,
             "sha256": {path.name: sha256(path) for path in [*kept, *raw]},
             "versions": versions(),

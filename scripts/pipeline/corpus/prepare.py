@@ -68,6 +68,7 @@ class Preparation:
                 "max_length": str(args.max_length),
                 "ratio": args.ratio,
                 "command": args.command,
+                "sets": {subset: Path(prefix).name for subset, prefix in self.prefixes.items()},
                 **summary.collect(self.out, self.langs, args.subwords, self.splitting.files),
             }
             write_json(self.out / "prepare.json", info)

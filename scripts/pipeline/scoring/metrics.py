@@ -89,7 +89,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
         for result in sets:
             entries = [result["scores"].get(key) for key in metrics]
             cells = [f"{entry['score']:.2f}" if entry else "-" for entry in entries]
-            subset = _shortened(f"  {result['subset']}", room)
+            subset = _shortened(f"  {result.get('title', result['subset'])}", room)
             rows.append(subset.ljust(room) + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths)))
     return "\n".join([*rows, "", *(fill(line, COLUMNS, subsequent_indent="  ") for line in _legend(results))])
 

@@ -144,7 +144,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
     scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")
-    return {**scored, "name": name}
+    return {**scored, "name": name, "title": prepared.title(subset)}
 
 
 def _check_subset(data: Path, subset: str, pair: str) -> None:

@@ -15,6 +15,7 @@ import torch
 from sacrebleu.metrics import BLEU
 
 from pipeline.command import Failure
+from pipeline.files import write_json
 from pipeline.lock import locked
 from pipeline.scoring import score as command
 from pipeline.scoring.statistics import COLUMNS, bleu, rows
@@ -84,6 +85,14 @@ def test_scores_and_statistics_are_written_together(fake, capsys):
     assert printed_table[1] == "a run"
     assert printed_table[2].startswith("  test ") and f" {score:.2f} " in printed_table[2]
     assert printed_table[-1].startswith("sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a")
+
+
+def test_the_table_has_the_users_name_of_a_set_if_it_is_clear(fake, capsys):
+    for shown, sets in (("news", {"test": "news"}), ("test", {"test": "a", "test1": "a"}), ("test", {"test": "\n"})):
+        write_json(fake.data / "prepare.json", {"sets": sets})
+        command.main(fake.arguments())
+        assert capsys.readouterr().out.splitlines()[2].split()[0] == shown
+    assert fake.result()["subset"] == "test" and len(fake.calls) == 1
 
 
 def test_a_set_that_was_scored_is_not_translated_again(fake, capsys):
