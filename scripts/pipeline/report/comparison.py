@@ -5,7 +5,7 @@ from functools import cache
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..scoring.kinds import METRICS
-from ..scoring.statistics import BUCKETS, by_length, paired_bootstrap, rows
+from ..scoring.statistics import BUCKETS, by_length, interval, paired_bootstrap, rows
 from .systems import System, mean
 
 SINUSOIDAL = "transformer_sinusoidal_"
@@ -103,6 +103,20 @@ def _bootstrap(one: System, two: System, test: str, seed: int) -> Tuple[float, s
     first, second = (rows(system.tests(test)[seed]["statistics"]) for system in (one, two))
     p_values, signature = paired_bootstrap(first, {"second": second})
     return p_values["second"], signature
+
+
+def certainty(system: System, other: System, test: str, metric: str = BLEU) -> Optional[Tuple[float, float]]:
+    """The range of a difference over seeds; with one seed, the 95% interval of the bootstrap, if there is one."""
+    found = difference(system, other, test, metric)
+    if found is None:
+        return None
+    if len(found.by_seed) > 1:
+        return min(found.by_seed.values()), max(found.by_seed.values())
+    if not found.p:
+        return None
+    (seed,) = found.by_seed
+    one, two = (rows(each.tests(test)[seed]["statistics"]) for each in (system, other))
+    return interval(one, two)
 
 
 def length_table(systems: Sequence[System], test: str) -> List[Tuple[str, int, List[Optional[float]]]]:

@@ -7,7 +7,7 @@ from ..results.file import Result
 from ..scoring.kinds import METRICS
 from . import runs
 from .claims import check, papers
-from .comparison import BLEU, choose_baseline, difference, length_table, ranked, ranking_metric
+from .comparison import BLEU, certainty, choose_baseline, difference, length_table, ranked, ranking_metric
 from .systems import VALIDATION, System, evaluation_sets, group, mean, spread, unfinished
 
 LAST, FALL = 0.2, 0.01
@@ -143,6 +143,7 @@ def _answer(systems: Sequence[System], baseline: Optional[System], test: str, me
         "best": best,
         "next": second,
         "difference": difference(against, baseline, test, metric) if against and baseline else None,
+        "certainty": certainty(against, baseline, test, metric) if against and baseline else None,
         "count": len(run),
         "tested": any(found.p for _, found in compared),
         "close": close,  # not distinguishable from the best

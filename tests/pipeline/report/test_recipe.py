@@ -8,7 +8,7 @@ from pipeline.report.comparison import Difference, choose_baseline, difference
 from pipeline.report.data import Wanted, read_report
 from pipeline.report.systems import System, group, spread
 from pipeline.results.file import ResultError, read_results
-from pipeline.scoring.statistics import paired_bootstrap, rows
+from pipeline.scoring.statistics import interval, paired_bootstrap, rows
 
 from .made_results import markdown, part, recipe, result, row, scored
 
@@ -97,6 +97,22 @@ def test_the_answer_names_what_cannot_be_told_from_the_best(tmp_path):
     assert f"Best on `test`: `{ROTARY}`" in said and f"Not distinguishable from it: `{LEARNED}`." in said
 
 
+def test_how_sure_is_a_range_over_seeds_or_over_samples_of_the_sentences(tmp_path):
+    def sides(*rates):
+        return [rows(scored("test", rate)["statistics"]) for rate in rates]
+
+    low, high = interval(*sides(0.1, 0.4))
+    assert 0 < low < bleu("test", 0.1) - bleu("test", 0.4) < high and interval(*sides(0.1, 0.1)) == (0, 0)
+    result(tmp_path, SINUSOIDAL, 1, test=0.4)
+    result(tmp_path, ROTARY, 1, test=0.1)
+    assert recipe(tmp_path)["answer"]["certainty"] == (low, high)
+    result(tmp_path, SINUSOIDAL, 2, test=0.4)
+    result(tmp_path, ROTARY, 2, test=0.2)
+    least, most = sorted(bleu("test", rate) - bleu("test", 0.4) for rate in (0.1, 0.2))
+    assert recipe(tmp_path)["answer"]["certainty"] == pytest.approx((least, most))
+    assert f"(significant, 2 seeds, +{least:.2f} to +{most:.2f})." in markdown(tmp_path)
+
+
 def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_path):
     for seed, rate in ((1, 0.4), (2, 0.0)):
         result(tmp_path, SINUSOIDAL, seed, test=rate)
@@ -116,7 +132,7 @@ def test_one_system_is_not_called_the_best(tmp_path):
     said = markdown(tmp_path).split("##")[0]
     assert f"Best on `test`: the baseline `{SINUSOIDAL}`" in said
     less = bleu("test", 0.4) - bleu("test", 0.6)
-    assert f"The next, `{ROTARY}`, has \u2212{less:.2f} (significant, 1 seed)." in said
+    assert f"The next, `{ROTARY}`, has \u2212{less:.2f} (significant, 1 seed, 95% interval \u2212" in said
 
 
 def test_perplexity_ranks_from_below(tmp_path):
