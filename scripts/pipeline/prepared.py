@@ -55,7 +55,8 @@ class Prepared:
     def title(self, subset: str) -> str:
         """The name of a set in tables: the user's, if it is clear."""
         name = self.sets.get(subset, "")
-        return name if name.isprintable() and list(self.sets.values()).count(name) == 1 else subset
+        clear = name.isprintable() and list(self.sets.values()).count(name) == 1
+        return name if name and clear else subset
 
     def check(self, files: Iterable[Path], remedy: str) -> None:
         """Raises Failure if a file does not have its hash; files without a hash pass."""

@@ -40,7 +40,7 @@ def test_the_codes_and_vocabularies_are_those_of_the_librarys_own_command_byte_b
 
 def test_the_progress_of_learning_has_a_label(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
-    (tmp_path / "text").write_text("the man then\n")
+    (tmp_path / "text").write_text("the man then the man then\n")
     learn([tmp_path / "text"], 3, tmp_path / "codes", 1)
     assert capsys.readouterr().err.splitlines()[:3] == [f"learn-bpe: {i} of 3 merges" for i in (1, 2, 3)]
 

@@ -88,7 +88,8 @@ def test_scores_and_statistics_are_written_together(fake, capsys):
 
 
 def test_the_table_has_the_users_name_of_a_set_if_it_is_clear(fake, capsys):
-    for shown, sets in (("news", {"test": "news"}), ("test", {"test": "a", "test1": "a"}), ("test", {"test": "\n"})):
+    unclear = ({"test": "a", "test1": "a"}, {"test": "\n"}, {"test": ""}, {})
+    for shown, sets in [("news", {"test": "news", "test1": "a"}), *(("test", sets) for sets in unclear)]:
         write_json(fake.data / "prepare.json", {"sets": sets})
         command.main(fake.arguments())
         assert capsys.readouterr().out.splitlines()[2].split()[0] == shown
