@@ -2,7 +2,7 @@
 
 import dataclasses
 from argparse import ArgumentParser
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
@@ -12,9 +12,9 @@ from .positions import POSITIONS, PositionEncoding, Stack
 SIDES = ("encoder", "decoder")
 
 
-def add_position_args(parser: ArgumentParser) -> None:
+def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> None:
     """Adds ``--encoder-position``, ``--decoder-position`` and the flags of each registered encoding."""
-    for side in SIDES:
+    for side in sides:
         parser.add_argument(
             f"--{side}-position",
             choices=sorted(POSITIONS),
@@ -46,8 +46,17 @@ def _flag(option: str) -> str:
     return f"--{option}".replace("_", "-")
 
 
-def build_position(cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding) -> PositionEncoding:
+def build_position(
+    cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding, special_idx: int, limit_flag: str = ""
+) -> PositionEncoding:
     """Builds the encoding of one side from the configuration.
+
+    Args:
+        cfg: of the whole model.
+        side: ``encoder`` or ``decoder``.
+        embed_tokens: that side's embeddings.
+        special_idx: the special symbol.
+        limit_flag: the flag that sets the longest sentence, if it is not that of translation.
 
     Raises:
         ValueError: an unknown name, or an option that does not fit the side's dimensions.
@@ -63,18 +72,18 @@ def build_position(cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding
             f"--{side}-embed-dim {side_cfg.embed_dim} must be divisible by "
             f"--{side}-attention-heads {side_cfg.attention_heads}"
         )
-    max_positions = cfg.max_source_positions if side == "encoder" else cfg.max_target_positions
-    if max_positions < 1:
-        flag = "--max-source-positions" if side == "encoder" else "--max-target-positions"
-        raise ValueError(f"{flag} must be at least 1, not {max_positions}")
     stack = Stack(
         embed_dim=side_cfg.embed_dim,
         num_heads=side_cfg.attention_heads,
         num_layers=side_cfg.layers,
-        max_positions=max_positions,
+        max_positions=cfg.max_source_positions if side == "encoder" else cfg.max_target_positions,
         padding_idx=int(embed_tokens.padding_idx or 0),
         causal=side == "decoder",
+        special_idx=special_idx,
+        limit_flag=limit_flag,
     )
+    if stack.max_positions < 1:
+        raise ValueError(f"{stack.limit} must be at least 1, not {stack.max_positions}")
     return POSITIONS[name](stack, position_options(cfg, name))
 
 
@@ -88,9 +97,13 @@ def position_options(cfg: Any, name: str) -> Any:
 def reject_unsupported(args: Any) -> None:
     """Raises ValueError for options that the model would ignore: some of fairseq's, and those of unused encodings."""
     by_name = "--encoder-position and --decoder-position"
+    one_table = "the embeddings of this model are one table"
     unsupported = {
         "encoder_learned_pos": f"choose `learned` with {by_name}",
         "decoder_learned_pos": f"choose `learned` with {by_name}",
+        "adaptive_input": one_table,
+        "character_embeddings": one_table,
+        "tie_adaptive_weights": one_table,
         "cross_self_attention": "its keys mix source and target, which have no common positions",
         "encoder_xformers_att_config": "the attention of this model is PyTorch's own",
         "decoder_xformers_att_config": "the attention of this model is PyTorch's own",

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .attention import IncrementalState
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
-from .positions import PositionEncoding, Steps
+from .positions import PositionEncoding
 from .unregistered import Unregistered
 
 _is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # older versions lack the first
@@ -26,15 +26,12 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     def build_encoder_layer(self, cfg: Any) -> nn.Module:
         return wrap_layer(PositionalEncoderLayer(cfg, self._shared_position.module), cfg)
 
-    def _steps(self, src_tokens: Tensor) -> Steps:
-        return Steps.of(src_tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
-
     def forward_embedding(
         self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None, positions: Optional[Tensor] = None
     ) -> Tuple[Tensor, Tensor]:
         """Embeds ``src_tokens`` ``(B, T)``; returns the first layer's input and the scaled embedding, ``(B, T, C)``."""
         if positions is None:
-            positions = self._steps(src_tokens).positions
+            positions = self.position.steps(src_tokens).positions
         if token_embedding is None:
             token_embedding = self.embed_tokens(src_tokens)
         embed = self.embed_scale * token_embedding
@@ -56,7 +53,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         """As in fairseq's encoder, with the positions computed once and handed to every layer."""
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, T)
         has_pads = _is_exporting() or bool(padding_mask.any())
-        steps = self._steps(src_tokens)
+        steps = self.position.steps(src_tokens)
         context = self.position.prepare(steps, steps)
 
         x, embedding = self.forward_embedding(src_tokens, token_embeddings, steps.positions)
@@ -114,10 +111,6 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         super().train(mode)
         return self
 
-    def steps(self, tokens: Tensor) -> Steps:
-        """The positions of ``tokens`` ``(B, T)``, as this decoder's encoding counts them."""
-        return Steps.of(tokens, self.padding_idx, self.dictionary.eos(), self.position.shift_invariant)
-
     def reorder_beams(self, incremental_state: IncrementalState, order: Tensor) -> None:
         """Lets the cached steps follow the beams. The cached keys of the encoder stay, because the beams share them.
 
@@ -174,7 +167,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
             alignment_layer = self.num_layers - 1
         encoder_x, encoder_padding_mask = _encoder_output(encoder_out)
 
-        query = key = self.steps(prev_output_tokens)
+        query = key = self.position.steps(prev_output_tokens)
         if incremental_state is not None:
             query, prev_output_tokens = key.last(), prev_output_tokens[:, -1:]
         context = self.position.prepare(query, key)

@@ -73,17 +73,15 @@ class RoFormerModel(TransformerModel):
     @classmethod
     def build_encoder(cls, args: Any, src_dict: Any, embed_tokens: nn.Embedding) -> PositionalTransformerEncoder:
         cfg = TransformerConfig.from_namespace(args)
-        return PositionalTransformerEncoder(cfg, src_dict, embed_tokens, build_position(cfg, "encoder", embed_tokens))
+        position = build_position(cfg, "encoder", embed_tokens, special_idx=src_dict.eos())
+        return PositionalTransformerEncoder(cfg, src_dict, embed_tokens, position)
 
     @classmethod
     def build_decoder(cls, args: Any, tgt_dict: Any, embed_tokens: nn.Embedding) -> PositionalTransformerDecoder:
         cfg = TransformerConfig.from_namespace(args)
+        position = build_position(cfg, "decoder", embed_tokens, special_idx=tgt_dict.eos())
         return PositionalTransformerDecoder(
-            cfg,
-            tgt_dict,
-            embed_tokens,
-            build_position(cfg, "decoder", embed_tokens),
-            no_encoder_attn=cfg.no_cross_attention,
+            cfg, tgt_dict, embed_tokens, position, no_encoder_attn=cfg.no_cross_attention
         )
 
     def forward(

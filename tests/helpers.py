@@ -10,9 +10,16 @@ from fairseq.models import build_model
 import fairseq_rope  # noqa: F401  (registers the architectures)
 from fairseq_rope.positions import POSITIONS, Stack, Steps
 
-PAD, EOS, FIRST = 1, 2, 4
+BOS, PAD, EOS, FIRST = 0, 1, 2, 4
 VOCABULARY = 40
 ENCODINGS = sorted(POSITIONS)
+SOFTMAX = [name for name in ENCODINGS if POSITIONS[name].attention == "softmax"]
+"""Those whose attention forms weights."""
+
+LANGUAGE = ["mlm", "lm"]
+"""Kinds of language models, as in the names of architectures."""
+
+KINDS = ["translation", *LANGUAGE]
 
 DEVICES = [
     "cpu",
@@ -31,7 +38,8 @@ def task():
     dictionary = Dictionary()
     for i in range(VOCABULARY - len(dictionary)):
         dictionary.add_symbol(f"w{i}")
-    return argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    options = argparse.Namespace(tokens_per_sample=64)
+    return argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary, args=options)
 
 
 def build(arch, seed=0, **options):
@@ -43,22 +51,28 @@ def build(arch, seed=0, **options):
         decoder_ffn_embed_dim=48,
         max_source_positions=64,
         max_target_positions=64,
+        max_positions=64,
         share_all_embeddings=True,
+        share_decoder_input_output_embed="_lm_" in arch,
     )
     torch.manual_seed(seed)
     return build_model(argparse.Namespace(arch=arch, **{**small, **options}), task()).eval()
 
 
-def build_with(encoding, **options):
-    """A small model with one encoding on both sides."""
-    return build("transformer_none_tiny", **{"encoder_position": encoding, "decoder_position": encoding, **options})
+def build_with(encoding, kind="translation", **options):
+    """A small model with one encoding on all sides."""
+    arch = "transformer_none_tiny" if kind == "translation" else f"transformer_none_{kind}_tiny"
+    return build(arch, **{"encoder_position": encoding, "decoder_position": encoding, **options})
 
 
-def build_felt(encoding, **options):
+def build_felt(encoding, kind="translation", **options):
     """As :func:`build_with`, with a position term that is large from the start."""
-    model = build_with(encoding, **options)
+    model = build_with(encoding, kind, **options)
+    if kind == "mlm":  # BERT's initial values are too small to be felt at this width
+        for parameter in model.parameters():
+            parameter.data *= 10 if parameter.dim() > 1 else 1
     for name, module in model.named_modules():
-        if name.endswith(".position"):
+        if name.split(".")[-1] == "position":
             randomised(module)
     return model
 

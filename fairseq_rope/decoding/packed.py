@@ -160,7 +160,7 @@ class PackedDecoder(IncrementalDecoder):
 
     def features(self, tokens: Tensor) -> Tensor:
         decoder = self.decoder
-        key = decoder.steps(tokens)
+        key = decoder.position.steps(tokens)
         query = key.last()
         context = decoder.position.prepare(query, key)
         x = decoder.embed(tokens[:, -1:], query.positions)[:, 0]

@@ -18,9 +18,11 @@ UNEXPRESSED = "CTranslate2's engine has no term for it"
 REFUSED = {
     "tupe_a": "CTranslate2's engine has no correlation of absolute positions in the logits",
     "tupe_r": "CTranslate2's engine has no correlation of absolute positions in the logits",
+    "learned_t5": "CTranslate2's engine has no bias in the logits beside vectors that are added to the embeddings",
+    "learned_untied": "CTranslate2's engine adds nothing to queries and keys",
     "xl": "CTranslate2's engine has no sinusoids of distances in the logits",
     "deberta": "CTranslate2's engine has no term of the key and the distance",
-    "linear": "CTranslate2's engine has the softmax attention only",
+    **dict.fromkeys(("linear", "linear_learned"), "CTranslate2's engine has the softmax attention only"),
 }
 """Name in the registry, to what the engine lacks; an encoding that is neither here nor below adds no term."""
 

@@ -86,8 +86,9 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
     """The learned term that TUPE adds to the logits for each pair of positions (TUPE, Fig. 5): ``(H, T, T)``.
 
     It is the bias that the encoding hands to the layers, ``(p_i U_Q)(p_j U_K)^T / sqrt(2D)`` and, in TUPE-R, the bias
-    of the bucket of ``j - i``. No position holds ``</s>``, so nothing is reset. Positions that no sentence in training
-    had still have their initial values.
+    of the bucket of ``j - i``. As in the paper's figure, the special symbol is part of the text, and its row and column
+    are reset: ``</s>`` at the end of a source, the symbol at the beginning of any other text. Positions that no text in
+    training had still have their initial values.
 
     Args:
         model: the result of :func:`load_model`.
@@ -106,7 +107,9 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
     if not 1 <= length <= encoding.stack.max_positions:
         table = f"{encoding.stack.max_positions}, the rows of the {side}'s table"
         raise ValueError(f"--length must be between 1 and {table}, not {length}")
-    steps = Steps(torch.arange(length)[None], torch.zeros(1, length, dtype=torch.bool))
+    places = torch.arange(length)[None]
+    ends_with_symbol = side == "encoder" and encoding.stack.special_idx == model.encoder.dictionary.eos()
+    steps = Steps(places, places == (length - 1 if ends_with_symbol else 0))
     bias = encoding.prepare(steps, steps)["bias"][0]
     seen = torch.ones(length, length, dtype=torch.bool)
     return bias.masked_fill(~(seen.tril() if encoding.stack.causal else seen), float("nan"))

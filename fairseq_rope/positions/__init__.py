@@ -6,17 +6,20 @@ from .absolute import LearnedEncoding, SinusoidalEncoding
 from .alibi import LinearBiasEncoding
 from .base import PositionEncoding, Stack, Steps
 from .deberta import DisentangledEncoding
-from .linear import LinearRotaryEncoding
+from .linear import LinearLearnedEncoding, LinearRotaryEncoding
 from .rope import RotaryEncoding
 from .shaw import RelativeEncoding
-from .t5 import BucketedBiasEncoding
+from .t5 import BucketedBiasEncoding, LearnedBucketedEncoding
 from .transformer_xl import TransformerXLEncoding
 from .tupe import UntiedAbsoluteEncoding, UntiedRelativeEncoding
+from .untied import LearnedUntiedEncoding
 
 POSITIONS: Dict[str, Type[PositionEncoding]] = {
     "none": PositionEncoding,
     "sinusoidal": SinusoidalEncoding,
     "learned": LearnedEncoding,
+    "learned_t5": LearnedBucketedEncoding,
+    "learned_untied": LearnedUntiedEncoding,
     "rope": RotaryEncoding,
     "tupe_a": UntiedAbsoluteEncoding,
     "tupe_r": UntiedRelativeEncoding,
@@ -26,6 +29,7 @@ POSITIONS: Dict[str, Type[PositionEncoding]] = {
     "deberta": DisentangledEncoding,
     "alibi": LinearBiasEncoding,
     "linear": LinearRotaryEncoding,
+    "linear_learned": LinearLearnedEncoding,
 }
 
 __all__ = ["POSITIONS", "PositionEncoding", "Stack", "Steps"]

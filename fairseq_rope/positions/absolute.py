@@ -67,7 +67,7 @@ class LearnedEncoding(PositionEncoding):
 
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         self.check_table(len(self.weight), key.positions)
-        return {}
+        return super().prepare(query, key)
 
     def embed(self, positions: Tensor) -> Tensor:
         return F.embedding(positions, self.weight)

@@ -16,8 +16,9 @@ Shapes, in all of these files::
     q, k, v             (B, H, T, D)       per head, after the projection
 
 To add an encoding: write one file here with a subclass, add one line to ``POSITIONS`` in ``__init__.py`` and one row
-to ``PAPER_CASES`` in ``tests/positions/test_paper_cases.py``. Flags, architectures of every size and the contract
-tests follow from the registry.
+to ``PAPER_CASES`` in ``tests/positions/test_paper_cases.py``. Flags, architectures of every kind and size and the
+contract tests follow from the registry. An encoding that is two others at once inherits from both, the first of which
+calls ``super()`` in each hook that both have.
 """
 
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ class Stack:
     max_positions: int  # tokens: the longest sentence that the stack accepts
     padding_idx: int
     causal: bool  # True in the decoder: a query sees no later key
+    special_idx: int = -1  # </s> in translation, <s> in language models; -1: no token is special
+    limit_flag: str = ""  # the flag that sets max_positions, if it is not that of translation
 
     @property
     def head_dim(self) -> int:
@@ -45,6 +48,10 @@ class Stack:
     @property
     def side(self) -> str:
         return "decoder" if self.causal else "encoder"
+
+    @property
+    def limit(self) -> str:
+        return self.limit_flag or f"--max-{'target' if self.causal else 'source'}-positions"
 
 
 class Steps(NamedTuple):
@@ -58,22 +65,7 @@ class Steps(NamedTuple):
     """``(B or 1, T)``"""
 
     special: Tensor
-    """``(B or 1, T)``, True where the token is the special symbol: ``</s>``, which ends a source and begins a target"""
-
-    @classmethod
-    def of(cls, tokens: Tensor, padding_idx: int, special_idx: int, shift_invariant: bool) -> "Steps":
-        """The positions of ``tokens`` ``(B, T)``.
-
-        Args:
-            tokens: int64, padded with ``padding_idx`` on either side.
-            special_idx: the special symbol.
-            shift_invariant: only distances matter, so one row of places in the tensor serves all sentences: ``(1, T)``.
-        """
-        if shift_invariant:
-            positions = torch.arange(tokens.size(1), device=tokens.device)[None]
-        else:
-            positions = (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
-        return cls(positions, tokens.eq(special_idx))
+    """``(B or 1, T)``, True where the token is the special symbol"""
 
     def last(self) -> "Steps":
         """Only the newest step: ``(B or 1, 1)``."""
@@ -134,6 +126,14 @@ class PositionEncoding(nn.Module):
         """True if the encoding uses :meth:`value_bias`, so the attention must form its weights."""
         return False
 
+    def steps(self, tokens: Tensor) -> Steps:
+        """The positions of ``tokens`` ``(B, T)``, int64, padded with ``padding_idx`` before or behind a sentence."""
+        if self.shift_invariant:  # only distances matter: one row of places serves all sentences
+            positions = torch.arange(tokens.size(1), device=tokens.device)[None]
+        else:
+            positions = (tokens.ne(self.stack.padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
+        return Steps(positions, tokens.eq(self.stack.special_idx))
+
     def build_layer(self, attention: nn.Module) -> Optional[nn.Module]:
         """The parameters that one layer has for itself, or None.
 
@@ -191,8 +191,8 @@ class PositionEncoding(nn.Module):
     def check_table(self, rows: int, positions: Tensor) -> None:
         """Raises ValueError if a table of ``rows`` positions is too short for ``positions`` ``(B or 1, S)``."""
         if positions.size(1) > rows and int(positions.max()) >= rows:  # the shape mostly decides, without a sync
-            limit = f"--max-{'target' if self.stack.causal else 'source'}-positions"
             raise ValueError(
                 f"a sentence of {int(positions.max()) + 1} tokens is longer than the {self.stack.side}'s table of "
-                f"{rows} positions: split it, or train with a larger {limit}, or with an encoding that has no table"
+                f"{rows} positions: split it, or train with a larger {self.stack.limit}, or with an encoding that has "
+                "no table"
             )

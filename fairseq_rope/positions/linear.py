@@ -1,16 +1,19 @@
-"""RoPE in linear attention (RoFormer section 3.3, eq. 11; arXiv eq. 19): cost linear in the sentence's length.
+"""Linear attention, whose cost is linear in the sentence's length, with RoPE (RoFormer section 3.3, eq. 11; arXiv eq.
+19) or, as the paper's control, with learned positions.
 
 Feature maps of Katharopoulos et al. 2020 (arXiv 2006.16236) and Choromanski et al. 2021 (Performer, arXiv 2009.14794).
 """
 
 import math
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Stack
+from .absolute import LearnedEncoding
+from .base import PositionEncoding, Stack
 from .rope import RotaryEncoding, RotaryOptions
 
 FEATURE_MAPS = ("elu", "favor")
@@ -19,7 +22,7 @@ MOST_FEATURES = 65536  # more would be a mistake
 
 
 @dataclass(frozen=True)
-class LinearOptions(RotaryOptions):
+class FeatureOptions:
     feature_map: str = field(
         default="elu",
         metadata={
@@ -30,6 +33,11 @@ class LinearOptions(RotaryOptions):
     features: int = field(
         default=0, metadata={"help": "random features per head for favor (even; 0: head dimension times its logarithm)"}
     )
+
+
+@dataclass(frozen=True)
+class LinearOptions(FeatureOptions, RotaryOptions):
+    """Those of the feature map and of the rotation."""
 
 
 class RandomFeatures(nn.Module):
@@ -70,15 +78,14 @@ class PositiveUnits(nn.Module):
         return F.elu(x) + 1
 
 
-class LinearRotaryEncoding(RotaryEncoding):
-    """Rotates the features of q and k, after the feature map (eq. 11), in attention without a softmax."""
+class FeatureMapEncoding(PositionEncoding):
+    """The feature map of attention without a softmax: the part that its encodings have in common."""
 
-    Options = LinearOptions
+    Options: ClassVar[Any] = FeatureOptions
     prefix = "linear"
-    family = "roformer_linear"
     attention = "linear"
 
-    def __init__(self, stack: Stack, options: LinearOptions) -> None:
+    def __init__(self, stack: Stack, options: FeatureOptions) -> None:
         if options.feature_map not in FEATURE_MAPS:
             raise ValueError(
                 f"--linear-feature-map must be one of {', '.join(FEATURE_MAPS)}, not {options.feature_map!r}"
@@ -92,6 +99,7 @@ class LinearRotaryEncoding(RotaryEncoding):
         super().__init__(stack, options)
 
     def width(self) -> int:
+        """Features per head."""
         dim = self.stack.head_dim
         if self.options.feature_map == "elu":
             return dim
@@ -102,3 +110,18 @@ class LinearRotaryEncoding(RotaryEncoding):
         return (
             PositiveUnits() if self.options.feature_map == "elu" else RandomFeatures(self.width(), self.stack.head_dim)
         )
+
+
+class LinearRotaryEncoding(FeatureMapEncoding, RotaryEncoding):
+    """Rotates the features of q and k, after the feature map (eq. 11), in attention without a softmax."""
+
+    Options = LinearOptions
+    family = "roformer_linear"
+
+
+class LinearLearnedEncoding(LearnedEncoding, FeatureMapEncoding):
+    """Learned positions, added to the embeddings, before attention without a softmax or rotation.
+
+    It is the Performer that RoFormer compares with (section 4.4, Fig. 3, right). The paper does not say which absolute
+    positions that model has; ours are learned.
+    """

@@ -19,8 +19,13 @@ def check_distance(flag: str, distance: int) -> None:
 
 
 def distances(query: Steps, key: Steps) -> Tensor:
-    """``j - i`` in tokens, negative for keys before the query: ``(B or 1, T, S)``."""
-    return key.positions[:, None, :] - query.positions[:, :, None]
+    """``j - i`` in tokens, negative for keys before the query: ``(1, T, S)``.
+
+    Padding stands only before or behind a sentence. The distance of two tokens is therefore that of their places, which
+    are the same in all sentences; the queries have the last ones.
+    """
+    places = torch.arange(key.positions.size(1), device=key.positions.device)
+    return (places - places[-query.positions.size(1) :, None])[None]
 
 
 def distance_rows(query: Steps, key: Steps) -> Tuple[Tensor, Tensor]:

@@ -1,4 +1,5 @@
-"""T5's relative bias (Raffel et al., JMLR 2020, section 2.1, arXiv 1910.10683; RoFormer eq. 35)."""
+"""T5's relative bias (Raffel et al., JMLR 2020, section 2.1, arXiv 1910.10683; RoFormer eq. 35), alone or beside
+learned positions (TUPE's baseline BERT-R, Ke et al. 2021, eq. 5)."""
 
 from dataclasses import dataclass, field
 from typing import Any, Dict
@@ -7,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .absolute import LearnedEncoding
 from .base import PositionEncoding, Stack, Steps
 from .relative import check_buckets, distances, t5_buckets
 
@@ -41,3 +43,8 @@ class BucketedBiasEncoding(PositionEncoding):
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         return context["bias"]
+
+
+class LearnedBucketedEncoding(LearnedEncoding, BucketedBiasEncoding):
+    """Learned positions, added to the embeddings, and T5's bias in the logits: the absolute and the relative baseline
+    at once, BERT-R of TUPE (eq. 5)."""

@@ -7,17 +7,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, Stack, Steps
+from .base import Stack, Steps
 from .relative import check_buckets, distances, t5_buckets
+from .untied import INITIAL_STD, ProjectedPositions, is_read_at_once
 
-INITIAL_STD = 0.02  # of all parameters, in the authors' code
 THETA_ROWS = 2  # rows of the table before those of the positions
 
 
 @dataclass(frozen=True)
 class TupeAOptions:
     no_reset: bool = field(
-        default=False, metadata={"help": "treat </s> like any other token instead of untying it from its position"}
+        default=False,
+        metadata={
+            "help": "treat </s> (<s> in language models) like any other token instead of untying it from its position"
+        },
     )
 
 
@@ -27,7 +30,7 @@ class TupeROptions(TupeAOptions):
     max_distance: int = field(default=128, metadata={"help": "distances of this many tokens and more share a bucket"})
 
 
-class UntiedAbsoluteEncoding(PositionEncoding):
+class UntiedAbsoluteEncoding(ProjectedPositions):
     """TUPE-A: positions have their own projections, and their correlation is added to the logits.
 
     ``(x_i W_Q)(x_j W_K)^T / sqrt(2D) + reset[(p_i U_Q)(p_j U_K)^T / sqrt(2D)]`` (eqs. 7 and 10); nothing is added to
@@ -36,32 +39,21 @@ class UntiedAbsoluteEncoding(PositionEncoding):
 
     Reset (eq. 9): where the query is the special symbol, the term is ``theta_1``; where only the key is, ``theta_2``.
     As in the authors' code, the two numbers of a head are ``(t U_Q)(t U_K)^T / sqrt(2D)`` of two further rows ``t`` of
-    the table. In translation the special symbol is ``</s>``, which ends a source and begins a target. It is found by
-    its token, wherever padding puts it. Encoder and decoder have separate tables.
+    the table. The special symbol is found by its token, wherever padding puts it. In translation it is ``</s>``, which
+    ends a source and begins a target; in language models it is ``<s>``.
     """
 
     Options = TupeAOptions
     prefix = "tupe"
     family = "tupe_a"
-    shift_invariant = False
-
-    def __init__(self, stack: Stack, options: Any) -> None:
-        super().__init__(stack, options)
-        self.table = nn.Parameter(torch.empty(THETA_ROWS + stack.max_positions, stack.embed_dim))
-        self.norm = nn.LayerNorm(stack.embed_dim)
-        self.q_proj = nn.Linear(stack.embed_dim, stack.embed_dim)
-        self.k_proj = nn.Linear(stack.embed_dim, stack.embed_dim)
-        for weight in (self.table, self.q_proj.weight, self.k_proj.weight):
-            nn.init.normal_(weight, std=INITIAL_STD)
-        for projection in (self.q_proj, self.k_proj):
-            nn.init.zeros_(projection.bias)
+    rows_before = THETA_ROWS
 
     def logit_scale(self, head_dim: int) -> float:
         return (2 * head_dim) ** -0.5
 
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         self.check_table(self.stack.max_positions, key.positions)
-        if _is_read_at_once(key.positions) and all(torch.equal(rows, rows[:1].expand_as(rows)) for rows in key):
+        if is_read_at_once(key.positions) and all(torch.equal(rows, rows[:1].expand_as(rows)) for rows in key):
             query, key = (Steps(*(x[:1] for x in steps)) for steps in (query, key))  # one matrix for all sentences
         return {"bias": self._bias(query, key)}
 
@@ -79,8 +71,7 @@ class UntiedAbsoluteEncoding(PositionEncoding):
     def _correlation(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """``(p_i U_Q)(p_j U_K)^T / sqrt(2D)``: ``(B or 1, H, T, S)``."""
         scale = self.logit_scale(self.stack.head_dim)
-        rows = int(key_positions.max()) + 1 if _is_read_at_once(key_positions) else self.stack.max_positions
-        p = self.norm(self.table[THETA_ROWS : THETA_ROWS + rows])  # (rows, C)
+        p = self._vectors(key_positions)  # (rows, C)
         if query_positions.size(1) > 1 or type(self.k_proj) is not nn.Linear:  # a quantised one has no matrix to use
             q, k = self.q_proj(p), self.k_proj(p)  # projected once, then distributed over the sentences
             q = self._heads(F.embedding(query_positions, q)) * scale
@@ -91,16 +82,8 @@ class UntiedAbsoluteEncoding(PositionEncoding):
         p = F.embedding(key_positions, p)[:, None]  # (B, 1, S, C)
         return (q @ weight.transpose(-2, -1)) @ p.transpose(-2, -1) + q @ bias.transpose(-2, -1)
 
-    def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.stack.num_heads, -1)).transpose(-3, -2)  # (..., T, C) -> (..., H, T, D)
-
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         return context["bias"]
-
-
-def _is_read_at_once(x: Tensor) -> bool:
-    """Whether the host can look at numbers: on other devices it would wait, and a compiled graph would end there."""
-    return x.is_cpu and not torch.compiler.is_compiling()
 
 
 class UntiedRelativeEncoding(UntiedAbsoluteEncoding):

@@ -83,7 +83,7 @@ def test_swapping_two_tokens_changes_the_output_after_save_load_and_eval(encodin
 
 def test_the_encoders_output_shifts_with_the_sentence_only_if_it_says_so(encoding):
     encoder, tokens = build_felt(encoding).encoder, sentences(1, 6)
-    places = encoder._steps(tokens)
+    places = encoder.position.steps(tokens)
     with torch.no_grad():
 
         def run(offset):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, Dict, Optional, Set, Tuple
 
 import pytest
@@ -177,7 +178,19 @@ def _untied_relative(at, i, j):
     return _untied(at, i, j) + at.encoding.relative[row, at.head]
 
 
-def _linear(at, i, keys):
+def _untied_words_and_positions(at, i, j):
+    """Ke et al. 2021, section 4.3: the four terms of BERT-A^d."""
+
+    def vector(project, position):
+        p = F.layer_norm(at.encoding.table[position], (32,), at.encoding.norm.weight, at.encoding.norm.bias)
+        return at.split(project(p))
+
+    words = at.q[i], at.k[j]
+    positions = vector(at.encoding.q_proj, i), vector(at.encoding.k_proj, j)
+    return sum(q @ k for q in (words[0], positions[0]) for k in (words[1], positions[1])) / math.sqrt(4 * D)
+
+
+def _linear(at, i, keys, rotated=True):
     """RoFormer eq. 11: the numerator is rotated, the denominator is not."""
 
     def phi(x, is_query):
@@ -190,18 +203,21 @@ def _linear(at, i, keys):
     numerator, denominator = torch.zeros(D), torch.zeros(())
     for j in keys:
         phi_q, phi_k = phi(at.q[i], True), phi(at.k[j], False)
-        matrix_i, matrix_j = (rotation_matrix(n, dim=len(phi_q)).float() for n in (i, j))
+        matrix_i, matrix_j = (rotation_matrix(n if rotated else 0, dim=len(phi_q)).float() for n in (i, j))
         numerator = numerator + (matrix_i @ phi_q) @ (matrix_j @ phi_k) * at.v[j]
         denominator = denominator + phi_q @ phi_k
     return numerator / denominator
 
 
 FEW_BUCKETS = dict(buckets=8, max_distance=6)
+FAVOR = dict(feature_map="favor", features=20)
 
 PAPER_CASES = {
     "none": Case(_plain),
     "sinusoidal": Case(_plain, vector=_sinusoidal),
     "learned": Case(_plain, vector=_learned),
+    "learned_t5": Case(_t5, vector=_learned, options=({}, FEW_BUCKETS)),
+    "learned_untied": Case(_untied_words_and_positions),
     "rope": Case(_rope),
     "tupe_a": Case(_untied, options=({}, dict(no_reset=True))),
     "tupe_r": Case(_untied_relative, options=(FEW_BUCKETS, dict(no_reset=True, **FEW_BUCKETS))),
@@ -212,7 +228,8 @@ PAPER_CASES = {
     "xl": Case(_xl),
     "deberta": Case(_deberta, options=(dict(span=3), {}, dict(span=4, share_projections=True))),
     "alibi": Case(_alibi, options=({}, dict(split_directions=True))),
-    "linear": Case(output=_linear, options=({}, dict(feature_map="favor", features=20))),
+    "linear": Case(output=_linear, options=({}, FAVOR)),
+    "linear_learned": Case(output=partial(_linear, rotated=False), vector=_learned, options=({}, FAVOR)),
 }
 
 
