@@ -1,6 +1,6 @@
-"""Position encodings for machine translation: a fairseq plugin for ``--user-dir``.
+"""Position encodings for machine translation and language models: a fairseq plugin for ``--user-dir``.
 
-Importing the package registers its model and architectures with fairseq, and adds the few classes in fairseq's
+Importing the package registers its models and architectures with fairseq, and adds the few classes in fairseq's
 checkpoints to the list of PyTorch's safe loading. It changes three things in fairseq: loading refuses a checkpoint
 whose options are programs, training joins the processes that torchrun started, and a continued training sees the same
 batches. The import reads neither the command line nor the environment.
@@ -18,6 +18,8 @@ from . import architectures  # noqa: E402, F401
 from .checkpoints import evaluated  # noqa: E402
 from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
 from .decoding import task  # noqa: E402, F401
+from .language_model import RoFormerLanguageModel  # noqa: E402
+from .masked_lm import RoFormerMaskedModel  # noqa: E402
 from .training import criterion, distributed, optimizer, resumption  # noqa: E402, F401
 from .translation import RoFormerModel  # noqa: E402
 
@@ -27,4 +29,4 @@ resumption.install()
 logging.root.handlers[:] = _handlers
 logging.root.setLevel(_level)
 
-__all__ = ["RoFormerModel", "__version__"]
+__all__ = ["RoFormerLanguageModel", "RoFormerMaskedModel", "RoFormerModel", "__version__"]

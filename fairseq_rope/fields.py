@@ -11,9 +11,13 @@ from typing import Any, Callable, Dict, List, NoReturn, cast
 
 from omegaconf import OmegaConf
 
-NO_FLAGS = ("_name", "arch", "decoder_input_dim", "encoder_layers_to_keep", "decoder_layers_to_keep")
-"""Fields that are handed on as they are: the architecture, what fairseq derives from another field, and two whose flags
-fairseq parses into what its model cannot read."""
+NO_FLAGS = (
+    *("_name", "arch", "no_token_positional_embeddings"),
+    *("decoder_input_dim", "add_bos_token", "base_shuffle"),
+    *("encoder_layers_to_keep", "decoder_layers_to_keep"),
+)
+"""Fields that are handed on as they are: the architecture and what it sets, what fairseq's presets derive from other
+fields, and two whose flags fairseq parses into what its model cannot read."""
 
 
 def fill(architecture: Callable[[Any], None], args: Any) -> None:

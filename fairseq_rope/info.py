@@ -10,7 +10,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import build_model
 
-from .architectures import ARCHITECTURES, REFERENCE, SIZES
+from .architectures import ARCHITECTURES, KINDS, REFERENCE, SIZES
 from .options import add_encoding_args
 from .positions import POSITIONS
 
@@ -22,7 +22,7 @@ SMALLEST_VOCABULARY = len(Dictionary())  # fairseq's special symbols
 
 
 def count_parameters(arch: str, vocabulary: int) -> int:
-    """Trainable parameters of an architecture with one shared vocabulary and shared embeddings."""
+    """Trainable parameters of an architecture for translation with one shared vocabulary and shared embeddings."""
     dictionary = Dictionary()
     dictionary.symbols += [""] * (vocabulary - len(dictionary))  # only its length is looked at
     task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
@@ -33,7 +33,8 @@ def count_parameters(arch: str, vocabulary: int) -> int:
 
 def overview(vocabulary: int = VOCABULARY) -> str:
     """The folder for ``--user-dir``, the encodings, and the architectures with their numbers of parameters."""
-    kinds = {arch: f"{position} encoding" for arch, (position, _) in ARCHITECTURES.items()}
+    translation, *others = KINDS
+    kinds = {arch: f"{position} encoding" for arch, (position, _, kind) in ARCHITECTURES.items() if kind is translation}
     kinds.update({f"{REFERENCE}_{size}": "fairseq's own model" for size in SIZES})
     rows = [f"{arch:<36}{kind:<22}{count_parameters(arch, vocabulary):>14,}" for arch, kind in kinds.items()]
     return "\n".join(
@@ -46,6 +47,9 @@ def overview(vocabulary: int = VOCABULARY) -> str:
             *rows,
             "",
             f"Parameters with one shared vocabulary of {vocabulary:,} types and --share-all-embeddings.",
+            "",
+            "language models, masked (mlm) and causal (lm), each with the first part of the names above:",
+            *(f"..._{kind.infix}{size}" for kind in others for size in kind.sizes),
         ]
     )
 

@@ -39,7 +39,8 @@ def task():
     for i in range(VOCABULARY - len(dictionary)):
         dictionary.add_symbol(f"w{i}")
     options = argparse.Namespace(tokens_per_sample=64)
-    return argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary, args=options)
+    dictionaries = dict(source_dictionary=dictionary, target_dictionary=dictionary)
+    return argparse.Namespace(**dictionaries, args=options, max_positions=lambda: options.tokens_per_sample)
 
 
 def build(arch, seed=0, **options):

@@ -46,9 +46,13 @@ def test_info_counts_with_the_vocabulary_that_is_asked_for(capsys):
     assert main(["info", "--vocabulary", "1000"]) == 0
     printed, error = capsys.readouterr()
     assert error == "" and printed.startswith(f"--user-dir {ROOT / 'fairseq_rope'}\n")
-    counts = {line.split()[0]: line.split()[-1] for line in printed.splitlines() if "_tiny" in line}
+    counts = {line.split()[0]: line.split()[-1] for line in printed.splitlines() if "_tiny " in line}
     assert counts["roformer_tiny"] == f"{sum(p.numel() for p in tiny(1000).parameters()):,}"
-    assert counts.keys() == {a for a in (*ARCHITECTURES, "fairseq_transformer_tiny") if a.endswith("_tiny")}
+    assert counts.keys() == {*match_architectures(["*_tiny"]), "fairseq_transformer_tiny"}
+    assert printed.splitlines()[-7:] == [
+        *(f"..._mlm_{size}" for size in ("base", "small", "tiny")),
+        *(f"..._lm_{size}" for size in ("base", "small", "tiny", "enwik8")),
+    ]
     assert "one shared vocabulary of 1,000 types" in printed
 
 
@@ -239,14 +243,18 @@ def test_help_and_errors_of_a_process_are_clean():
 
 
 def test_patterns_stand_for_the_architectures_of_this_package_each_once():
-    bases = [name for name in ARCHITECTURES if name.endswith("_base")]
+    bases = [name for name in ARCHITECTURES if name.endswith("_base") and "lm_base" not in name]
     assert match_architectures(["*_base"]) == bases
     others = [name for name in bases if name != "roformer_base"]
     assert match_architectures(["roformer_base", "*_base", "roformer_base"]) == ["roformer_base", *others]
     assert match_architectures(["tupe_a_*"]) == [f"tupe_a_{size}" for size in SIZES]
     assert match_architectures(["transformer_iwslt_de_en"]) == ["transformer_iwslt_de_en"]  # fairseq's, by its name
     assert match_architectures([]) == []
-    for unknown in ("roformer", "*_small", "transformer_iwslt_*"):
+    assert match_architectures(["tupe_?_mlm_small", "t*xl_lm_*"]) == [
+        *("tupe_a_mlm_small", "tupe_r_mlm_small"),
+        *(f"transformer_xl_lm_{size}" for size in ("base", "small", "tiny", "enwik8")),
+    ]
+    for unknown in ("roformer", "roformer_lm", "*_small", "transformer_iwslt_*"):
         with pytest.raises(ValueError, match=r"unknown architecture '.*': `fairseq-rope info` lists them"):
             match_architectures(["roformer_base", unknown])
 

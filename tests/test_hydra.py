@@ -36,11 +36,11 @@ def configured(name, **fields):
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch.endswith("_tiny")])
 def test_a_configuration_builds_what_parsed_arguments_build(arch):
-    parsed = build(arch, share_all_embeddings=False, max_source_positions=64).state_dict()
-    model = configured(
-        arch, encoder_embed_dim=32, decoder_embed_dim=32, encoder_ffn_embed_dim=48, decoder_ffn_embed_dim=48,
-        max_source_positions=64, max_target_positions=64,
-    )  # fmt: skip
+    kind, limits = ARCHITECTURES[arch].kind, dict(max_source_positions=64, max_target_positions=64)
+    dimensions = dict(embed_dim=32, ffn_embed_dim=48)
+    parsed = build(arch, share_all_embeddings=False, share_decoder_input_output_embed=False).state_dict()
+    sizes = {f"{side}_{name}": size for side in kind.sides for name, size in dimensions.items()}
+    model = configured(arch, **sizes, **({} if kind.infix else limits))  # that of a language model is its task's
     assert parsed.keys() == model.state_dict().keys()
     assert all(torch.equal(value, parsed[name]) for name, value in model.state_dict().items())
 
@@ -52,13 +52,14 @@ def test_the_architecture_fills_the_configuration_and_null_is_not_given():
     assert model.encoder.position.options.base == 10000
 
 
-def test_the_name_of_the_model_is_its_base_size():
+@pytest.mark.parametrize("model, layers", [("roformer", 6), ("roformer_mlm", 12)])
+def test_the_name_of_the_model_is_its_base_size(model, layers):
     filled = []
-    for name in ("roformer", "roformer_base"):
+    for name in (model, f"{model}_base"):
         cfg = OmegaConf.create({"encoder_position": "t5"})
         ARCH_CONFIG_REGISTRY[name](cfg)
         filled.append(cfg)
-    assert filled[0] == filled[1] and filled[0].encoder_layers == 6
+    assert filled[0] == filled[1] and filled[0].encoder_layers == layers
 
 
 def another_value(field):

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import fairseq_rope
-from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES
+from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES, match_architectures
 from fairseq_rope.info import VOCABULARY, count_parameters, options
 from fairseq_rope.layers import FAST_PATH_COPIES
 from fairseq_rope.positions import POSITIONS, PositionEncoding
 
-from .helpers import ENCODINGS, FP32, build, build_felt, build_with, decoder_input, pad, sentences, stack
+from .helpers import ENCODINGS, FP32, KINDS, build, build_felt, build_with, decoder_input, pad, sentences, stack
 
 
 def without_stock_extras(state):
@@ -76,12 +76,17 @@ def test_each_side_has_its_own_encoding():
 
 
 def test_every_family_is_registered_at_every_size():
-    assert set(ARCHITECTURES) == {f"{family}_{size}" for family in FAMILIES for size in SIZES}
+    sizes = {"": SIZES, "mlm_": ("base", "small", "tiny"), "lm_": ("base", "enwik8", "small", "tiny")}
+    names = {f"{kind}{size}" for kind, sizes in sizes.items() for size in sizes}
+    assert set(ARCHITECTURES) == {f"{family}_{name}" for family in FAMILIES for name in names}
 
 
-def test_two_architectures_of_one_size_differ_in_the_position_term_alone():
-    states = {name: build(name).state_dict() for name in ARCHITECTURES if name.endswith("_tiny")}
-    common = states["transformer_none_tiny"].keys()
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_architectures_of_one_size_differ_in_the_position_term_alone(kind):
+    names = match_architectures(["*_tiny" if kind == "translation" else f"*_{kind}_tiny"])
+    states = {name: build(name).state_dict() for name in names}
+    assert len(states) == len(FAMILIES)
+    common = states[next(name for name in names if name.startswith("transformer_none_"))].keys()
     for state in states.values():
         assert {name for name in state if ".position." not in name} == set(common)
 

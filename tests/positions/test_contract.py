@@ -6,43 +6,67 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 
+from fairseq_rope import RoFormerLanguageModel, RoFormerModel
 from fairseq_rope.checkpoints.average import average_checkpoints
 from fairseq_rope.positions import POSITIONS
 
-from ..helpers import ENCODINGS, EOS, FP32, PAD, build_felt, build_with, decoder_input, pad, sentences, task
+from ..helpers import (
+    BOS,
+    ENCODINGS,
+    EOS,
+    FP32,
+    KINDS,
+    LANGUAGE,
+    PAD,
+    build_felt,
+    build_with,
+    decoder_input,
+    pad,
+    sentences,
+    task,
+)
 
 pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
 
 
+def output(model, source, target):
+    """The logits of a model of any kind: of translations, of a masked text, or behind each token of a text."""
+    if isinstance(model, RoFormerModel):
+        return model(source, None, target)[0]
+    return model(target if isinstance(model, RoFormerLanguageModel) else source)[0]
+
+
 def logits(model, source, target):
     with torch.no_grad():
-        return model(source, None, target)[0]
+        return output(model, source, target)
 
 
 def decode_step_by_step(model, source, target, reorder=None):
     """Logits ``(B, T, V)`` of incremental decoding; ``reorder`` = (step, new order of the hypotheses)."""
-    state, outputs = {}, []
+    state, outputs, encoder = {}, [], getattr(model, "encoder", None)
     with torch.no_grad():
-        encoder_out = model.encoder(source, None)
+        encoder_out = encoder and encoder(source, None)
         for t in range(target.size(1)):
             if reorder and reorder[0] == t:
                 model.decoder.reorder_incremental_state_scripting(state, reorder[1])
-                encoder_out = model.encoder.reorder_encoder_out(encoder_out, reorder[1])
+                encoder_out = encoder and encoder.reorder_encoder_out(encoder_out, reorder[1])
                 target = target[reorder[1]]
                 outputs = [step[reorder[1]] for step in outputs]
             outputs.append(model.decoder(target[:, : t + 1], encoder_out=encoder_out, incremental_state=state)[0])
     return torch.cat(outputs, dim=1), target
 
 
-def test_the_full_pass_equals_step_by_step(encoding):
-    model = build_felt(encoding)
+@pytest.mark.parametrize("kind", ["translation", "lm"])
+def test_the_full_pass_equals_step_by_step(encoding, kind):
+    model = build_felt(encoding, kind)
     source, target = pad(sentences(3, 6), left=2), decoder_input(sentences(3, 9, seed=2))
     steps, _ = decode_step_by_step(model, source, target)
     torch.testing.assert_close(steps, logits(model, source, target), **FP32)
 
 
-def test_the_full_pass_equals_step_by_step_after_beam_reordering(encoding):
-    model = build_felt(encoding)
+@pytest.mark.parametrize("kind", ["translation", "lm"])
+def test_the_full_pass_equals_step_by_step_after_beam_reordering(encoding, kind):
+    model = build_felt(encoding, kind)
     source, target = sentences(2, 6).repeat_interleave(2, dim=0), decoder_input(sentences(4, 9, seed=2))
     order = torch.tensor([1, 1, 3, 2])  # within each beam of two: one hypothesis doubled, two exchanged
     steps, reordered = decode_step_by_step(model, source, target, reorder=(5, order))
@@ -64,34 +88,62 @@ def test_a_sentence_alone_equals_itself_in_a_padded_batch(encoding, side):
         assert together.isfinite().all()
 
 
-def test_swapping_two_tokens_changes_the_output_after_save_load_and_eval(encoding):
+def texts(count, length, seed=1):
+    """Token sequences between ``<s>``, the special symbol of language models, and ``</s>``: ``(count, length)``."""
+    tokens = sentences(count, length, seed)
+    tokens[:, 0] = BOS
+    return tokens
+
+
+@pytest.mark.parametrize("kind", LANGUAGE)
+def test_a_text_alone_equals_itself_in_a_padded_batch(encoding, kind):
+    model, short, long = build_felt(encoding, kind), texts(1, 5), texts(1, 11, seed=4)
+    alone = logits(model, short, short)
+    for side, real in (("left", slice(6, 11)), ("right", slice(0, 5))):
+        batch = torch.cat([pad(short, **{side: 6}), long])
+        together = logits(model, batch, batch)
+        torch.testing.assert_close(together[:1, real], alone, **FP32)
+        assert together.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_swapping_two_tokens_changes_the_output_after_save_load_and_eval(encoding, kind):
     saved = io.BytesIO()
-    torch.save(build_felt(encoding, seed=1).state_dict(), saved)
+    torch.save(build_felt(encoding, kind, seed=1).state_dict(), saved)
     saved.seek(0)
-    model = build_felt(encoding, seed=2)
+    model = build_felt(encoding, kind, seed=2)
     model.load_state_dict(torch.load(saved, weights_only=True))
     model.eval()
-    source, target = sentences(1, 8), decoder_input(sentences(1, 5, seed=2))
+    source, target = texts(1, 8), decoder_input(sentences(1, 5, seed=2))
     swapped = source[:, [0, 3, 2, 1, *range(4, 8)]]
     assert not torch.equal(source, swapped)
-    change = (logits(model, source, target) - logits(model, swapped, target)).abs().max()
-    if encoding == "none":  # the control: its encoder sees a bag of words
+    if kind != "translation":
+        target = source
+    after = logits(model, swapped, target if kind == "translation" else swapped)
+    change = (logits(model, source, target) - after)[:, -1].abs().max()  # behind the last token, which stays
+    if encoding == "none" and kind != "lm":  # the control: its encoder sees a bag of words
         assert change < 1e-5
-    else:
+    else:  # without an encoding, what a causal model sees of earlier tokens still depends on their order
         assert change > 1e-3
 
 
-def test_the_encoders_output_shifts_with_the_sentence_only_if_it_says_so(encoding):
-    encoder, tokens = build_felt(encoding).encoder, sentences(1, 6)
-    places = encoder.position.steps(tokens)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_output_shifts_with_the_sentence_only_if_it_says_so(encoding, kind):
+    model, tokens = build_felt(encoding, kind), texts(1, 6)
+    stack = {"translation": "encoder", "mlm": "encoder.sentence_encoder", "lm": "decoder"}[kind]
+    stack = model.get_submodule(stack)
+    places = stack.position.steps(tokens)
     with torch.no_grad():
 
         def run(offset):
             moved = places._replace(positions=places.positions + offset)
-            x, _ = encoder.forward_embedding(tokens, positions=moved.positions)
-            x, context = x.transpose(0, 1), encoder.position.prepare(moved, moved)
-            for layer in encoder.layers:
-                x = layer(x, None, **context)
+            context = stack.position.prepare(moved, moved)
+            if kind == "lm":
+                x = stack.embed(tokens, moved.positions).transpose(0, 1)
+            else:
+                x = stack.forward_embedding(tokens, positions=moved.positions)[0].transpose(0, 1)
+            for layer in stack.layers:
+                x = layer(x, causal=True, **context)[0] if kind == "lm" else layer(x, None, **context)
             return x
 
         change = (run(0) - run(17)).abs().max()
@@ -121,10 +173,11 @@ def test_autocast_is_close_to_fp32_and_trains(encoding):
 
 
 @pytest.mark.parametrize("checkpoint_activations", [False, True])
-def test_every_parameter_gets_a_gradient(encoding, checkpoint_activations):
-    model = build_felt(encoding, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
-    source, target = sentences(2, 64), decoder_input(sentences(2, 64, seed=2))
-    model(source, None, target)[0].logsumexp(-1).sum().backward()
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_gets_a_gradient(encoding, kind, checkpoint_activations):
+    model = build_felt(encoding, kind, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
+    source, target = texts(2, 64), decoder_input(sentences(2, 64, seed=2))
+    output(model, source, target).logsumexp(-1).sum().backward()
     without = [
         n for n, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.abs().sum() > 0)
     ]
@@ -132,20 +185,23 @@ def test_every_parameter_gets_a_gradient(encoding, checkpoint_activations):
     assert [name for name in without if "k_proj.bias" not in name] == []
 
 
-def test_activation_checkpointing_changes_no_gradient(encoding):
+@pytest.mark.parametrize("kind", KINDS)
+def test_activation_checkpointing_changes_no_gradient(encoding, kind):
     gradients = []
     for checkpoint_activations in (False, True):
-        model = build_felt(encoding, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
-        model(pad(sentences(2, 9), left=1), None, decoder_input(sentences(2, 7, seed=2)))[0].pow(2).sum().backward()
+        options = dict(checkpoint_activations=checkpoint_activations, dropout=0.0, attention_dropout=0.0)
+        model = build_felt(encoding, kind, **options).train()
+        output(model, pad(texts(2, 9), left=1), decoder_input(sentences(2, 7, seed=2))).pow(2).sum().backward()
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.requires_grad})
     for name, gradient in gradients[0].items():
         assert (gradients[1][name] - gradient).abs().max() <= 1e-5 * max(1, gradient.abs().max()), name
 
 
-def test_the_state_dict_holds_parameters_and_no_derived_table(encoding):
-    model = build_felt(encoding)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_state_dict_holds_parameters_and_no_derived_table(encoding, kind):
+    model = build_felt(encoding, kind)
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    assert set(model.state_dict()) - parameters == {"encoder.version", "decoder.version"}
+    assert {name.split(".")[-1] for name in set(model.state_dict()) - parameters} == {"version"}
 
 
 def test_an_averaged_checkpoint_loads_and_computes_with_the_mean(encoding, tmp_path):

@@ -1,0 +1,54 @@
+"""Causal language models: fairseq's transformer decoder with a position encoding by name."""
+
+from argparse import ArgumentParser
+from typing import Any, Dict
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
+from fairseq.models.transformer import TransformerConfig
+from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
+from omegaconf import OmegaConf
+
+from .fields import parse_fields
+from .options import add_position_args, build_position, reject_unsupported
+from .stacks import PositionalTransformerDecoder
+from .training.dropout import replace_dropout
+
+LIMITS = ("max_target_positions", "tokens_per_sample")
+"""Options of fairseq's task, of which the first that is given is the longest text of the model, in tokens."""
+
+
+@register_model("roformer_lm")
+class RoFormerLanguageModel(TransformerLanguageModel):
+    """fairseq's causal language model, with the position encoding chosen by name.
+
+    The special symbol is ``<s>``, which only ``--add-bos-token`` puts before a text: running text has none.
+    """
+
+    @classmethod
+    def hub_models(cls) -> Dict[str, Any]:
+        return {}
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Adds the flags of fairseq's language model, ``--decoder-position`` and each encoding's own."""
+        gen_parser_from_dataclass(parser, TransformerLanguageModelConfig(), delete_default=True)
+        add_position_args(parser, ["decoder"])
+
+    @classmethod
+    def build_model(cls, args: Any, task: Any) -> "RoFormerLanguageModel":
+        """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
+        if OmegaConf.is_config(args):
+            args = parse_fields(args, cls.add_args)
+        reject_unsupported(args)
+        if getattr(args, "decoder_layers_to_keep", None):
+            args.decoder_layers = len(args.decoder_layers_to_keep.split(","))
+        limits = (getattr(args_, name, None) for args_ in (args, task.args) for name in LIMITS)
+        args.max_target_positions = next(limit for limit in limits if limit is not None)
+        cfg = TransformerConfig.from_namespace(args)
+        source, target = task.source_dictionary, task.target_dictionary
+        embed_tokens = cls.build_embedding(args, source, args.decoder_input_dim)
+        position = build_position(cfg, "decoder", embed_tokens, source.bos())
+        model = cls(PositionalTransformerDecoder(cfg, target, embed_tokens, position, no_encoder_attn=True))
+        replace_dropout(model)
+        return model
