@@ -20,7 +20,7 @@ from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import ex
 from .decoding import task  # noqa: E402, F401
 from .language_model import RoFormerLanguageModel  # noqa: E402
 from .masked_lm import RoFormerMaskedModel  # noqa: E402
-from .training import criterion, distributed, optimizer, resumption  # noqa: E402, F401
+from .training import criterion, distributed, masked_criterion, optimizer, resumption  # noqa: E402, F401
 from .translation import RoFormerModel  # noqa: E402
 
 distributed.install()

@@ -28,9 +28,14 @@ subnormal number. The loss scale prevents that, but is known only in the backwar
 
 
 def linear_label_smoothed_nll_loss(
-    features: Tensor, weight: Tensor, target: Tensor, epsilon: float, ignore_index: Optional[int] = None
+    features: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    epsilon: float,
+    ignore_index: Optional[int] = None,
+    bias: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """fairseq's ``label_smoothed_nll_loss`` of the logits ``features @ weight^T``, which never exist all at once.
+    """fairseq's ``label_smoothed_nll_loss`` of logits ``features @ weight^T + bias``, which never exist all at once.
 
     With ``e = epsilon / (V - 1)`` and log-probabilities ``lp``, a token's loss is
     ``-(1 - epsilon - e) lp[target] - e sum(lp)`` and its gradient with respect to the logits
@@ -39,10 +44,11 @@ def linear_label_smoothed_nll_loss(
 
     Args:
         features: ``(N, C)``, the decoder's output. Under autocast it is cast to autocast's type.
-        weight: ``(V, C)``, the weight of the output projection, which has no bias.
+        weight: ``(V, C)``, the weight of the output projection.
         target: ``(N,)``, int64.
         epsilon: the share of the label smoothing.
         ignore_index: a target with this index has no loss.
+        bias: ``(V,)``, that of the output projection, or None.
 
     Returns:
         Loss and negative log-likelihood, both summed, in fp32; the second has no gradient.
@@ -54,9 +60,9 @@ def linear_label_smoothed_nll_loss(
         kept = target.ne(ignore_index)
         features, target, ignore_index = features[kept], target[kept], None
     if not torch.is_grad_enabled():  # else PyTorch would compute the gradient of the weight all the same
-        features, weight = features.detach(), weight.detach()
+        features, weight, bias = features.detach(), weight.detach(), None if bias is None else bias.detach()
     with torch.autocast(device, enabled=False):
-        loss, nll_loss = _LinearLoss.apply(features, weight, target, epsilon, ignore_index)
+        loss, nll_loss = _LinearLoss.apply(features, weight, target, epsilon, ignore_index, bias)
     return loss, nll_loss
 
 
@@ -116,22 +122,23 @@ class _Smoothing:
 
 
 class _Gradients:
-    """The gradients of features and weight, filled chunk by chunk; each is None where it is not needed.
+    """The gradients of features, weight and bias, filled chunk by chunk; each is None where it is not needed.
 
     Args:
         features: ``(N, C)``.
-        weight: ``(V, C)``; its gradient is summed in ``precise``.
+        weight: ``(V, C)``; its gradient and that of the bias are summed in ``precise``.
         matrix: ``weight`` in the dtype of ``features``.
-        needed: whether the gradients of ``features`` and of ``weight`` are needed.
+        needed: whether the gradients of ``features``, of ``weight`` and of the bias are needed.
         precise: fp32 or fp64.
     """
 
     def __init__(
-        self, features: Tensor, weight: Tensor, matrix: Tensor, needed: Tuple[bool, bool], precise: torch.dtype
+        self, features: Tensor, weight: Tensor, matrix: Tensor, needed: Tuple[bool, bool, bool], precise: torch.dtype
     ) -> None:
         self.matrix = matrix
         self.features = torch.empty_like(features) if needed[0] else None
         self.weight = weight.new_zeros(weight.shape, dtype=precise) if needed[1] else None
+        self.bias = weight.new_zeros(len(weight), dtype=precise) if needed[2] else None
         # in half precision, a place for a chunk's share of the weight's gradient
         self.share = torch.empty_like(matrix) if needed[1] and features.dtype != precise else None
 
@@ -143,6 +150,8 @@ class _Gradients:
             self.weight.addmm_(gradient.t(), x)
         elif self.weight is not None:
             self.weight.add_(torch.mm(gradient.t(), x, out=self.share))
+        if self.bias is not None:
+            self.bias.add_(gradient.sum(0, dtype=self.bias.dtype))
 
 
 class _LinearLoss(torch.autograd.Function):
@@ -150,12 +159,18 @@ class _LinearLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, target: Tensor, epsilon: float, ignore_index: Optional[int]
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        epsilon: float,
+        ignore_index: Optional[int],
+        bias: Optional[Tensor] = None,
     ) -> Tuple[Tensor, Tensor]:
         (tokens, types), dtype = (features.size(0), weight.size(0)), features.dtype
         precise = torch.promote_types(dtype, torch.float)
-        matrix = weight.to(dtype)
-        needed = ctx.needs_input_grad[:2]
+        matrix, row = weight.to(dtype), None if bias is None else bias.to(dtype)
+        needed = (*ctx.needs_input_grad[:2], bias is not None and bias.requires_grad)
         smoothing = _Smoothing(epsilon, types, ignore_index)
         gradients = _Gradients(features, weight, matrix, needed, precise)
         loss, nll_loss = (features.new_zeros((), dtype=precise) for _ in range(2))
@@ -166,6 +181,8 @@ class _LinearLoss(torch.autograd.Function):
         for start in range(0, tokens, rows):
             x, labels = features[start : start + rows], target[start : start + rows, None]
             logits = torch.mm(x, matrix.t(), out=chunk_logits[: len(x)])
+            if row is not None:
+                logits += row
             block = _rows_of_a_block(logits)
             for part, part_labels in zip(logits.split(block), labels.split(block)):
                 probabilities = part.to(precise)  # in half precision, a copy for the softmax
@@ -178,7 +195,8 @@ class _LinearLoss(torch.autograd.Function):
             if any(needed):
                 gradients.add(start, x, logits)
         ctx.scale = scale
-        ctx.grads = gradients.features, None if gradients.weight is None else gradients.weight.to(weight.dtype)
+        sums = ((gradients.weight, weight), (gradients.bias, bias))
+        ctx.grads = gradients.features, *(None if s is None or p is None else s.to(p.dtype) for s, p in sums)
         ctx.mark_non_differentiable(nll_loss)
         return loss, nll_loss
 
@@ -190,7 +208,8 @@ class _LinearLoss(torch.autograd.Function):
             raise RuntimeError("the gradients of the fused loss are computed once: call backward() only once")
         grad_loss = grad_loss / ctx.scale
         is_one = grad_loss.device.type == "cpu" and float(grad_loss) == 1  # spares a pass over the weights
-        return (*(grad if grad is None or is_one else grad * grad_loss for grad in grads), None, None, None)
+        features, weight, bias = (grad if grad is None or is_one else grad * grad_loss for grad in grads)
+        return features, weight, None, None, None, bias
 
 
 def _gives_features(model: Any) -> bool:

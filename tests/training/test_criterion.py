@@ -245,8 +245,8 @@ def outcome(loss_function, model, batch, **kwargs):
     return loss.detach(), sample_size, log, gradients
 
 
-def assert_as_stock(model, batch, kwargs=None, tolerance=CLOSE, **changes):
-    ours, stock = (outcome(function, model, batch, **(kwargs or {})) for function in criteria(**changes))
+def assert_as_stock(model, batch, kwargs=None, tolerance=CLOSE, functions=None, **changes):
+    ours, stock = (outcome(function, model, batch, **(kwargs or {})) for function in functions or criteria(**changes))
     assert ours[2].keys() == stock[2].keys() and ours[3].keys() == stock[3].keys()
     assert ours[1] == stock[1]
     torch.testing.assert_close(ours[0], stock[0], **tolerance)
