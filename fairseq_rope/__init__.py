@@ -3,7 +3,8 @@
 Importing the package registers its models and architectures with fairseq, and adds the few classes in fairseq's
 checkpoints to the list of PyTorch's safe loading. It changes three things in fairseq: loading refuses a checkpoint
 whose options are programs, training joins the processes that torchrun started, and a continued training sees the same
-batches. The import reads neither the command line nor the environment.
+batches. It gives NumPy 2 back one name that fairseq needs. The import reads neither the command line nor the
+environment.
 """
 
 import logging
@@ -14,7 +15,7 @@ __version__ = "0.2.0"
 _handlers, _level = logging.root.handlers[:], logging.root.level
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
-from . import architectures  # noqa: E402, F401
+from . import architectures, numpy_names  # noqa: E402, F401
 from .checkpoints import evaluated  # noqa: E402
 from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
 from .decoding import task  # noqa: E402, F401
@@ -25,6 +26,7 @@ from .translation import RoFormerModel  # noqa: E402
 
 distributed.install()
 evaluated.install()
+numpy_names.install()
 resumption.install()
 logging.root.handlers[:] = _handlers
 logging.root.setLevel(_level)

@@ -31,7 +31,7 @@ TOOLS = Path(sys.executable).parent
 RUN = str(Path(__file__).parent.parent / "scripts/run.py")
 PRELOADED = [
     *("fairseq_rope", "fairseq_rope.checkpoints.average", "fairseq_rope.info", "pipeline.results.collect"),
-    *(f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "validate", "preprocess")),
+    *(f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "validate", "preprocess", "eval_lm")),
     *("fairseq.data.data_utils_fast", "torch.distributed.run", "torch._dynamo", "torch.profiler"),
     *("sacrebleu", "sacremoses", "subword_nmt.apply_bpe", "tqdm"),
 ]

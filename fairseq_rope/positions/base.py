@@ -118,7 +118,7 @@ class PositionEncoding(nn.Module):
         if self.causal_only and not stack.causal:
             raise ValueError(
                 f"{type(self).__name__} is defined for keys before the query only: choose it for the decoder "
-                "(--decoder-position) and another encoding for the encoder"
+                "(--decoder-position) or a causal language model, and another encoding for the encoder"
             )
 
     @property
