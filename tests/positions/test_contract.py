@@ -256,6 +256,8 @@ def test_a_copy_task_is_learned(encoding):
     for _ in range(180):
         output = model(source, None, decoder_input(source))[0]
         loss = torch.nn.functional.cross_entropy(output.flatten(0, 1), source.flatten())
+        if loss < 0.05:
+            break
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
