@@ -126,7 +126,8 @@ def test_initial_values():
 def test_distance_rows_hold_every_distance_once():
     for query, key in ((range(5), range(5)), ((7,), range(8)), (range(3, 6), range(6))):
         rows, row = distance_rows(steps(query), steps(key))
-        assert torch.equal(rows[row[:, 0]], distances(steps(query), steps(key)))
+        expected = torch.tensor([[[j - i for j in key] for i in query]])
+        assert torch.equal(rows[row[:, 0]], expected) and torch.equal(distances(steps(query), steps(key)), expected)
         assert rows.diff().eq(1).all() and len(rows) == len(query) + len(key) - 1
 
 
