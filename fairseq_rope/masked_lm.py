@@ -65,7 +65,7 @@ class RoFormerMaskedModel(RobertaModel):
         args.encoder_learned_pos = False  # else fairseq's default
         if getattr(args, "offload_activations", False):
             args.checkpoint_activations = True
-        if not hasattr(args, "max_positions"):
+        if getattr(args, "max_positions", None) is None:
             args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
         base_architecture(args)
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))
