@@ -47,6 +47,20 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             temporary.unlink()
 
 
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """A folder that replaces ``path`` when the block ends, and vanishes when it fails."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        shutil.rmtree(path, ignore_errors=True)
+        os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Replaces ``path`` by ``text`` in UTF-8, unless it holds that text already."""
     content = text.encode("utf-8")

@@ -16,11 +16,15 @@ SUBWORDS = ("bpe", "sentencepiece", "none")
 MODELS = {"bpe": "bpecodes", "sentencepiece": "sentencepiece.bpe.model"}
 """Kind of subwords, to the file that it was learned into: fairseq's ``from_pretrained`` finds it by this name."""
 
-KIND = Value("'bpe', 'sentencepiece' or 'none'", lambda value: value in SUBWORDS)
+TEXT_SUBWORDS = ("bpe", "sentencepiece", "bytes")
+"""Those of text for language models."""
+
+SPLIT = Value("'bpe', 'sentencepiece', 'bytes' or 'none'", lambda value: value in (*SUBWORDS, *TEXT_SUBWORDS))
+KIND = Value("'text'", lambda value: value == "text")
 HYPHENS = Value("'split' or 'kept'", lambda value: value in ("split", "kept"))
 DIGITS = Value("digits", lambda value: isinstance(value, str) and re.fullmatch("[0-9]{1,15}", value) is not None)
 SHAPE: Dict[str, Any] = {
-    **{"source?": LANGUAGE, "target?": LANGUAGE, "subwords?": KIND, "hyphens?": HYPHENS},
+    **{"kind?": KIND, "source?": LANGUAGE, "target?": LANGUAGE, "subwords?": SPLIT, "hyphens?": HYPHENS},
     **{"vocabulary_threshold?": DIGITS, "sha256?": {"*": TEXT}, "sets?": {"*": TEXT}},
 }
 
@@ -31,9 +35,9 @@ class Prepared:
 
     source: str = ""
     target: str = ""
-    """The languages; empty if the file is older and does not name them."""
+    """The languages; empty if the file is older and does not name them. Text has the same twice."""
     subwords: str = "bpe"
-    """How words were split, and joined again: one of :data:`SUBWORDS`."""
+    """How words were split, and joined again: one of :data:`SUBWORDS` or :data:`TEXT_SUBWORDS`."""
     hyphens_kept: bool = False
     """Whether words were not split at hyphens."""
     vocabulary_threshold: int = 0
@@ -44,6 +48,8 @@ class Prepared:
     """Whether ``scripts/prepare.sh`` split the text, and not the user."""
     sets: Dict[str, str] = field(default_factory=dict)
     """The user's name of each set, by fairseq's: ``{"test1": "news"}``."""
+    is_text: bool = False
+    """Whether it is text for language models, not pairs for translation."""
 
     @property
     def split_by(self) -> List[str]:
@@ -87,8 +93,9 @@ def read_prepared(folder: Path, remedy: str) -> Prepared:
         content.get("hyphens") == "kept",
         int(content.get("vocabulary_threshold", "0")),
         content.get("sha256", {}),
-        "cleaned" in content,
+        "cleaned" in content or content.get("kind") == "text",
         content.get("sets", {}),
+        content.get("kind") == "text",
     )
 
 
@@ -100,6 +107,8 @@ def read_languages(data: Path) -> Tuple[str, str]:
     """
     remedy = f"run scripts/prepare.sh --out {data} again"
     prepared = read_prepared(data, remedy)
+    if prepared.is_text:
+        raise Failure(f"{data} has text for language models, not pairs for translation: see docs/language-models.md")
     # train.en-de.en.idx and train.en-de.de.idx
     names = [path.name.split(".") for path in sorted((data / "bin").glob("*.*-*.*.idx"))]
     sides = {(name[1], name[2]) for name in names if len(name) == 4}

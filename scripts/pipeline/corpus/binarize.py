@@ -1,8 +1,9 @@
-"""Binarises a parallel corpus with a joined dictionary as ``fairseq-preprocess`` does, in shards on several processors.
+"""Binarises a corpus with a joined dictionary as ``fairseq-preprocess`` does, in shards on several processors.
 
-The files are those of ``fairseq-preprocess --joined-dictionary``, byte by byte, made with fairseq's own dictionary and
-builder. That command shows no progress, keeps nothing when it is killed, and waits for its other processes before it
-does its own share. Here, finished shards stay in ``BIN.shards``. The dictionary is made from the subset ``train``.
+The files are those of ``fairseq-preprocess --joined-dictionary``, for text in one language those of ``--only-source``,
+byte by byte, made with fairseq's own dictionary and builder. That command shows no progress, keeps nothing when it is
+killed, and waits for its other processes before it does its own share. Here, finished shards stay in ``BIN.shards``.
+The dictionary is made from the subset ``train``.
 """
 
 import json
@@ -12,7 +13,7 @@ import signal
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -81,13 +82,13 @@ def build_dictionary(counts: List[Path]) -> Dictionary:
 
 
 def binarize(
-    folder: Path, langs: Tuple[str, str], subsets: Dict[str, str], out: Path, workers: int, lines: int
+    folder: Path, langs: Sequence[str], subsets: Dict[str, str], out: Path, workers: int, lines: int
 ) -> Dict[str, Dict[str, Dict[str, int]]]:
     """Makes ``out``; returns the numbers ``sentences``, ``tokens`` and ``unknown`` for each subset and language.
 
     Args:
         folder: the folder with the text, tokens separated by spaces, as ``NAME.LANG``.
-        langs: source and target language.
+        langs: source and target language, or the language of text for language models.
         subsets: fairseq's name (train, valid, test, test1, ...) to the file's NAME.
         out: the folder to make, or to replace.
         lines: the largest size of a shard; a kill costs each worker one shard.
@@ -122,7 +123,7 @@ def binarize(
     temporary.mkdir(parents=True)
     result: Dict[str, Dict[str, Dict[str, int]]] = {subset: {} for subset in subsets}
     for (subset, lang), done in binarized.items():
-        target = str(temporary / f"{subset}.{'-'.join(langs)}.{lang}")
+        target = str(temporary / data_name(subset, langs, lang))
         builder = make_builder(data_file_path(target), impl=IMPLEMENTATION, vocab_size=len(dictionary))
         counts: Counter[str] = Counter()
         for part in done:
@@ -133,11 +134,21 @@ def binarize(
         assert counts["sentences"] == expected, f"{target} has {counts['sentences']} of {expected} sentences"
         result[subset][lang] = dict(counts)
     for lang in langs:
-        shutil.copyfile(dictionary_path, temporary / f"dict.{lang}.txt")
+        shutil.copyfile(dictionary_path, temporary / dictionary_name(langs, lang))
     shutil.rmtree(out, ignore_errors=True)
     os.replace(temporary, out)
     shutil.rmtree(folder_of_parts)
     return result
+
+
+def data_name(subset: str, langs: Sequence[str], lang: str) -> str:
+    """fairseq's name of the binarised side of a set, without its ending."""
+    return f"{subset}.{'-'.join(langs)}.{lang}" if len(langs) > 1 else subset
+
+
+def dictionary_name(langs: Sequence[str], lang: str) -> str:
+    """fairseq's name of the dictionary of a side."""
+    return f"dict.{lang}.txt" if len(langs) > 1 else "dict.txt"
 
 
 def _begin_worker() -> None:

@@ -35,12 +35,16 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     template, argv = split_at_dashes(argv)
     parser = _parser(doc)
     args = parser.parse_args(argv)
-    given = [name for name, value in vars(args).items() if value not in (None, False, [])]
-    _check(parser, args, given)
+    _check(parser, args, given_options(args))
     args.subwords = args.subwords or "bpe"
     args.max_length = args.max_length or MAX_LENGTH
     args.ratio_given = bool(args.ratio)
     args.ratio = args.ratio or RATIOS.get(args.subwords, "none")
+    return completed(args, template, argv)
+
+
+def completed(args: argparse.Namespace, template: Sequence[str], argv: Sequence[str]) -> argparse.Namespace:
+    """The options with their defaults, the command line as ``command``, and the commands in the script."""
     args.vocabulary_threshold = args.vocabulary_threshold or 0
     cores = os.cpu_count() or 1
     if (args.workers or 0) > cores:
@@ -48,7 +52,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     args.workers = min(args.workers or cores, cores)
     args.command = shlex.join([f"scripts/{script_name()}", *argv])
     commands = argparse.ArgumentParser()
-    for name in ("--tokenize", "--apply-bpe", "--apply-sentencepiece"):
+    for name in ("--tokenize", "--apply-bpe", "--apply-sentencepiece", "--apply-bytes"):
         commands.add_argument(name, type=shlex.split)
     return commands.parse_args(template, args)
 
@@ -69,19 +73,7 @@ def _parser(doc: Optional[str]) -> Parser:
         help="bpe: Moses tokens and subword-nmt (default); sentencepiece: raw text in any script, no other tokeniser; "
         "none: only for --binarized",
     )
-    number: Dict[str, Any] = dict(type=whole_number(0), metavar="N")
-    parser.add_argument(
-        "--merges", help="BPE merges, learned on both sides (default: by the size of the training set)", **number
-    )
-    parser.add_argument(
-        "--vocabulary",
-        help="most pieces of SentencePiece, learned on both sides (default: likewise)",
-        **{**number, "type": whole_number(5)},
-    )
-    rare = "split subwords that are rarer than N on their side of the training set (default: 0, none)"
-    parser.add_argument("--vocabulary-threshold", help=rare, **number)
-    hyphens = "do not split words at hyphens; with --binarized, the dictionaries tell"
-    parser.add_argument("--keep-hyphens", action="store_true", help=hyphens)
+    add_subwords(parser, "both sides", "; with --binarized, the dictionaries tell")
     parser.add_argument(
         "--max-length",
         type=whole_number(1),
@@ -95,10 +87,26 @@ def _parser(doc: Optional[str]) -> Parser:
         help="drop training pairs whose longer side has more than X times the subwords of the other, or none "
         "(default: 1.5 with bpe, if that drops no more than a tenth of the pairs; none with sentencepiece)",
     )
-    parser.add_argument("--workers", type=whole_number(1), help="number of processes (default: number of cores)")
-    parser.add_argument("--out", type=Path, required=True, help="output folder: raw/, bin/, prepare.json and others")
     _add_binarized(parser)
     return parser
+
+
+def add_subwords(parser: Parser, learned_on: str, hyphens: str = "") -> None:
+    """Adds the options about subwords, processes and output."""
+    number: Dict[str, Any] = dict(type=whole_number(0), metavar="N")
+    parser.add_argument(
+        "--merges", help=f"BPE merges, learned on {learned_on} (default: by the size of the training set)", **number
+    )
+    parser.add_argument(
+        "--vocabulary",
+        help=f"most pieces of SentencePiece, learned on {learned_on} (default: likewise)",
+        **{**number, "type": whole_number(5)},
+    )
+    rare = "split subwords that are rarer than N on their side of the training set (default: 0, none)"
+    parser.add_argument("--vocabulary-threshold", help=rare, **number)
+    parser.add_argument("--keep-hyphens", action="store_true", help=f"do not split words at hyphens{hyphens}")
+    parser.add_argument("--workers", type=whole_number(1), help="number of processes (default: number of cores)")
+    parser.add_argument("--out", type=Path, required=True, help="output folder: raw/, bin/, prepare.json and others")
 
 
 def _add_binarized(parser: Parser) -> None:
@@ -122,9 +130,6 @@ def ratio(text: str) -> str:
 def _check(parser: Parser, args: argparse.Namespace, given: List[str]) -> None:
     """Ends the process if options are missing, or do not go together."""
 
-    def flag(name: str) -> str:
-        return f"--{name.replace('_', '-')}"
-
     if args.source == args.target:
         parser.error(f"--source and --target are both '{args.source}': name two languages")
     if args.binarized:
@@ -144,7 +149,22 @@ def _check(parser: Parser, args: argparse.Namespace, given: List[str]) -> None:
             parser.error(f"the following arguments are required: {', '.join(missing)}")
         if args.codes or args.subwords == "none":
             parser.error(f"{'--codes' if args.codes else '--subwords none'} is for --binarized")
+    check_subwords(parser, args.subwords or "bpe", given)
+
+
+def check_subwords(parser: Parser, subwords: str, given: List[str]) -> None:
+    """Ends the process if an option is of another kind of subwords."""
     for kind, names in ONLY_FOR.items():
         for name in names:
-            if name in given and kind != (args.subwords or "bpe"):
+            if name in given and kind != subwords:
                 parser.error(f"{flag(name)} is for --subwords {kind}")
+
+
+def given_options(args: argparse.Namespace) -> List[str]:
+    """The names of the options that the user gave."""
+    return [name for name, value in vars(args).items() if value not in (None, False, [])]
+
+
+def flag(name: str) -> str:
+    """An option as the user types it."""
+    return f"--{name.replace('_', '-')}"

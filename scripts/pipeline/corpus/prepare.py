@@ -80,14 +80,7 @@ class Preparation:
         for file in files:
             if "newstest2014" in file.name:
                 check_test_set(str(file), sum(1 for _ in read_file(file)))
-        needed = COPIES * sum(file.stat().st_size * (3 if file.suffix == ".gz" else 1) for file in files)
-        there = next(folder for folder in (self.out, *self.out.parents) if folder.is_dir())
-        free = shutil.disk_usage(there).free
-        if free < needed and not (self.out / "raw").is_dir():
-            raise Failure(
-                f"{self.args.out} has {free >> 20:,} MiB free, and about {needed >> 20:,} are needed: make room or "
-                "choose another --out"
-            )
+        check_room(self.out, files, COPIES)
         self.splitting.check(files[: len(self.langs)])
 
     def _steps(self, hashes: Sequence[str]) -> None:
@@ -127,6 +120,18 @@ class Preparation:
             self.out / self.splitting.folder, self.langs, files, self.out / "bin", self.args.workers, LINES
         )
         write_json(self.out / "binarize.json", counts)
+
+
+def check_room(out: Path, files: Sequence[Path], copies: int) -> None:
+    """Raises Failure if ``out`` has no room for prepared data that are ``copies`` times as large as these files."""
+    needed = copies * sum(file.stat().st_size * (3 if file.suffix == ".gz" else 1) for file in files)
+    there = next(folder for folder in (out, *out.parents) if folder.is_dir())
+    free = shutil.disk_usage(there).free
+    if free < needed and not (out / "raw").is_dir():
+        raise Failure(
+            f"{out} has {free >> 20:,} MiB free, and about {needed >> 20:,} are needed: make room or choose another "
+            "--out"
+        )
 
 
 def main(argv: Sequence[str]) -> None:

@@ -6,9 +6,9 @@ import sys
 from abc import ABC, abstractmethod
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, Sequence, Type
 
-from ..command import fill, say
+from ..command import fill, say, script_name
 from ..files import read_shaped, write_json
 from ..languages import base
 from ..prepared import MODELS
@@ -26,7 +26,7 @@ LINES = 200000
 """The largest size of a shard."""
 
 SIZES = ((1000000, 37000), (100000, 16000), (10000, 8000), (1000, 2000), (0, 500))
-"""Pairs of a training set at least, and its merges or pieces: a subword should occur often enough to be learned."""
+"""Pairs or lines of a training set at least, and its merges or pieces: a subword should occur often enough to learn."""
 
 
 def default_size(pairs: int) -> int:
@@ -40,14 +40,14 @@ class Splitting(ABC):
     Args:
         args: the options of ``scripts/prepare.sh``.
         out: the folder.
-        langs: source and target language.
+        langs: source and target language, or the language of text for language models.
         subsets: fairseq's names of the sets; ``raw/SUBSET.LANG`` has the checked text.
     """
 
     folder = ""
     """The folder of the subwords, in ``out``."""
 
-    def __init__(self, args: argparse.Namespace, out: Path, langs: Tuple[str, str], subsets: Sequence[str]) -> None:
+    def __init__(self, args: argparse.Namespace, out: Path, langs: Sequence[str], subsets: Sequence[str]) -> None:
         self.args, self.out, self.langs, self.subsets = args, out, langs, subsets
 
     @abstractmethod
@@ -72,9 +72,11 @@ class Splitting(ABC):
         """The given number of merges or pieces, or the one for this training set, but not below ``least()``."""
         if given is not None:
             return int(given)
-        pairs = read_shaped(self.out / "raw/train.json", {"pairs": WHOLE}, "run scripts/prepare.sh again")["pairs"]
-        size = max(default_size(pairs), least())
-        say(f"{option} {size}: the default for {pairs:,} training pairs")
+        unit = "pairs" if len(self.langs) > 1 else "lines"
+        remedy = f"run scripts/{script_name()} again"
+        count = read_shaped(self.out / "raw/train.json", {unit: WHOLE}, remedy)[unit]
+        size = max(default_size(count), least())
+        say(f"{option} {size}: the default for {count:,} training {unit}")
         return size
 
     def _over_all(self, source: str, target: str, template: Sequence[str], depends: Sequence[str] = ()) -> None:
@@ -188,5 +190,20 @@ class SentencePiece(Splitting):
         self._over_all("raw", self.folder, self.args.apply_sentencepiece, ["{model}"])
 
 
-SPLITTINGS: Dict[str, Type[Splitting]] = {"bpe": MosesBPE, "sentencepiece": SentencePiece}
+class Bytes(Splitting):
+    """Splits raw text into bytes; nothing is learned."""
+
+    folder = "bytes"
+    info: Dict[str, str] = {}
+    files: List[Path] = []
+
+    def check(self, files: Sequence[Path]) -> None:
+        """Any text can be split."""
+
+    def steps(self, steps: Steps) -> None:
+        names = [f"{self.folder}/{subset}.{lang}" for subset in self.subsets for lang in self.langs]
+        steps.step("apply-bytes", names, lambda: self._over_all("raw", self.folder, self.args.apply_bytes))
+
+
+SPLITTINGS: Dict[str, Type[Splitting]] = {"bpe": MosesBPE, "sentencepiece": SentencePiece, "bytes": Bytes}
 """By the option ``--subwords``."""

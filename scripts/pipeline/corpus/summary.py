@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ..files import sha256
+from ..prepared import MODELS
 from ..provenance import versions
 
 RULES = ("too_short", "too_long", "ratio")
+TEXT_UNITS = ("documents", "lines", "bytes")
 
 
 def collect(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[Path]) -> Dict[str, Any]:
@@ -23,13 +25,29 @@ def collect(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[Pa
     info: Dict[str, Any] = {
         "pairs": {name: counts["pairs"] for name, counts in subsets.items()},
         "cleaned": json.loads((folder / "clean.json").read_text()),
-        kind: json.loads((folder / f"{kind}.json").read_text()),
+    }
+    return {**info, **_numbers(folder, langs, kind, split_by)}
+
+
+def collect_text(folder: Path, language: str, kind: str, split_by: Sequence[Path]) -> Dict[str, Any]:
+    """The same for text: documents, lines, bytes and tokens of each set. A line end is a byte and a token."""
+    subsets = {path.stem: json.loads(path.read_text()) for path in sorted((folder / "raw").glob("*.json"))}
+    numbers = _numbers(folder, [language], kind, split_by)
+    tokens = {name: sides[language]["tokens"] for name, sides in numbers["binarised"].items()}
+    counts = {unit: {name: subset[unit] for name, subset in subsets.items()} for unit in TEXT_UNITS}
+    return {**counts, "tokens": tokens, **numbers}
+
+
+def _numbers(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[Path]) -> Dict[str, Any]:
+    """Numbers about subwords and tokens, hashes and versions."""
+    learned = folder / f"{kind}.json"
+    info: Dict[str, Any] = {
+        **({kind: json.loads(learned.read_text())} if kind in MODELS else {}),
         "vocabulary": _vocabulary(folder),
         "binarised": json.loads((folder / "binarize.json").read_text()),
     }
     raw = sorted(path for path in (folder / "raw").iterdir() if path.name.split(".")[-1] in langs)
-    model, *vocabularies = split_by
-    kept = [model, *sorted(folder.glob("bin/dict.*.txt")), *vocabularies]
+    kept = [*split_by[:1], *sorted(folder.glob("bin/dict*.txt")), *split_by[1:]]
     info["sha256"] = {path.name: sha256(path) for path in [*kept, *raw]}
     info["versions"] = versions()
     return info
@@ -37,7 +55,7 @@ def collect(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[Pa
 
 def _vocabulary(folder: Path) -> int:
     """Types of the joined dictionary, without fairseq's four special symbols."""
-    with next((folder / "bin").glob("dict.*.txt")).open(encoding="utf-8") as lines:
+    with next((folder / "bin").glob("dict*.txt")).open(encoding="utf-8") as lines:
         return sum(1 for _ in lines)
 
 
@@ -48,14 +66,31 @@ def summary(info: Dict[str, Any]) -> str:
     lines = [
         "pairs: " + ", ".join(f"{name} {count:,}" for name, count in pairs.items()),
         f"training pairs kept: {cleaned['kept']:,} (dropped: {dropped})",
-        *(_bpe(info["bpe"]) if "bpe" in info else _sentencepiece(info["sentencepiece"])),
+        *_learned(info),
     ]
-    lines[-1] += f"; vocabulary: {info['vocabulary']:,} types"
     unit = "BPE tokens" if "bpe" in info else "pieces"
     for name, sides in info["binarised"].items():
         tokens = ", ".join(f"{lang} {c['tokens']:,} ({c['unknown']:,} unknown)" for lang, c in sides.items())
         lines.append(f"{unit} of {name}: {tokens}")
     return "\n".join(lines)
+
+
+def text_summary(info: Dict[str, Any]) -> str:
+    """The same for text."""
+    lines = []
+    for name, sides in info["binarised"].items():
+        counts = ", ".join(f"{info[unit][name]:,} {unit}" for unit in TEXT_UNITS)
+        unknown = sum(side["unknown"] for side in sides.values())
+        lines.append(f"{name}: {counts}, {info['tokens'][name]:,} tokens ({unknown:,} unknown)")
+    return "\n".join([*lines, *_learned(info)])
+
+
+def _learned(info: Dict[str, Any]) -> List[str]:
+    """What was learned, and the size of the vocabulary."""
+    kinds = {"bpe": _bpe, "sentencepiece": _sentencepiece}
+    lines = [line for kind, lines_of in kinds.items() if kind in info for line in lines_of(info[kind])]
+    size = f"vocabulary: {info['vocabulary']:,} types"
+    return [*lines[:-1], f"{lines[-1]}; {size}"] if lines else [size]
 
 
 def _bpe(bpe: Dict[str, Any]) -> List[str]:

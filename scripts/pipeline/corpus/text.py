@@ -5,8 +5,6 @@ The name of a corpus is its path without the language: ``train`` stands for ``tr
 
 import gzip
 import math
-import os
-import shutil
 import zlib
 from collections import Counter
 from contextlib import ExitStack
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..command import Failure
-from ..files import replacing, write_json
+from ..files import replacing, replacing_folder, write_json
 from ..processing.base import SPACES
 from ..progress import Progress
 
@@ -111,18 +109,12 @@ def copy_sets(
     Raises:
         CorpusError: :func:`copy` fails.
     """
-    temporary = out.with_name(f"{out.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
+    with replacing_folder(out) as temporary:
         for name, size in (sizes or {}).items():
             write_json(temporary / f"{name}.json", {"pairs": size})
         for name, prefix in prefixes.items():
             counts = copy(prefix, str(temporary / name), langs)
             write_json(temporary / f"{name}.json", counts)
-        shutil.rmtree(out, ignore_errors=True)
-        os.replace(temporary, out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def clean(

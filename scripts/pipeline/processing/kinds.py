@@ -5,12 +5,15 @@ from typing import Dict, Type
 
 from ..prepared import Prepared
 from .base import Processing
+from .bytes import Bytes
 from .moses_bpe import MosesBPE
 from .pieces import SentencePiece
 from .tokens import Tokens
 
-KINDS: Dict[str, Type[Processing]] = {"bpe": MosesBPE, "sentencepiece": SentencePiece, "none": Tokens}
-"""By the option ``--subwords`` of ``scripts/prepare.sh``."""
+KINDS: Dict[str, Type[Processing]] = {
+    **{"bpe": MosesBPE, "sentencepiece": SentencePiece, "none": Tokens, "bytes": Bytes},
+}
+"""By the option ``--subwords`` of ``scripts/prepare.sh`` and ``scripts/prepare_text.sh``."""
 
 
 def text_processing(folder: Path, prepared: Prepared, source: str, target: str) -> Processing:

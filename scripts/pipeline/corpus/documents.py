@@ -1,0 +1,123 @@
+"""Documents of plain text: finds their files, checks and copies them, and splits them into sets. It needs no fairseq.
+
+The copy has a line for each line of text, and an empty line between two documents, as fairseq expects it.
+"""
+
+import hashlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from ..files import replacing_folder, write_json
+from ..progress import Progress
+from .text import CorpusError, lines
+
+Document = List[str]
+"""The lines of a document, none of them empty."""
+
+HELD_OUT = ("test", "valid")
+"""The sets that :func:`copy_documents` holds out, in the order of their shares."""
+
+
+def find_files(name: str) -> List[Path]:
+    """The files of a set: a file, all files in a folder, or ``NAME.*``, in the order of their names.
+
+    Raises:
+        CorpusError: there are none.
+    """
+    path = Path(name)
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = [file for file in path.rglob("*") if not any(part[0] == "." for part in file.relative_to(path).parts)]
+    else:
+        beginning = f"{path.name}."
+        found = [file for file in path.parent.glob("*") if path.name and file.name.startswith(beginning)]
+    files = sorted(file for file in found if file.is_file())
+    if not files:
+        raise CorpusError(f"{name}: no such file or folder, nor {name}.*, or an empty folder: check the name")
+    return files
+
+
+def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
+    """The documents in files. Each ends with its file, and at an empty line.
+
+    Args:
+        start: if given, documents end before each line that begins with it, and no longer at empty lines.
+
+    Raises:
+        CorpusError: a file cannot be read, or a line is not UTF-8 or absurdly long.
+    """
+    for file in files:
+        document: Document = []
+        for line in lines(file):
+            if document and (line.startswith(start) if start else not line):
+                yield document
+                document = []
+            if line:
+                document.append(line)
+        if document:
+            yield document
+
+
+def share(document: Document) -> float:
+    """A number from 0 to 1 that follows from the text of the document alone, as if drawn at random."""
+    digest = hashlib.sha256("\n".join(document).encode("utf-8")).digest()
+    return int.from_bytes(digest[:8], "big") / (1 << 64)
+
+
+def held_out(document: Document, percent: float) -> str:
+    """The set of a document if ``percent`` of all are the test set, and as many the validation set."""
+    place = int(share(document) * 100 / percent)
+    return HELD_OUT[place] if place < len(HELD_OUT) else "train"
+
+
+def copy_documents(
+    sets: Mapping[str, Sequence[Path]], out: Path, language: str, start: str = "", percent: float = 0
+) -> None:
+    """Replaces the folder ``out`` by ``SUBSET.LANGUAGE``, and ``SUBSET.json`` with documents, lines and bytes.
+
+    Args:
+        sets: the files of each set; only those of ``train`` if sets are held out.
+        start: as of :func:`documents`.
+        percent: the part of the documents to hold out for each of :data:`HELD_OUT`; 0: none.
+
+    Raises:
+        CorpusError: :func:`documents` fails, or a set has no document.
+    """
+    names = ["train", *reversed(HELD_OUT)] if percent else list(sets)
+    counts = {name: {"documents": 0, "lines": 0, "bytes": 0} for name in names}
+    with replacing_folder(out) as folder, ExitStack() as stack:
+        files = {name: stack.enter_context((folder / f"{name}.{language}").open("wb")) for name in names}
+        progress = Progress("copy", None, "documents")
+        for done, (name, document) in enumerate(_placed(sets, start, percent), 1):
+            separated = ["", *document] if counts[name]["documents"] else document
+            content = "".join(f"{line}\n" for line in separated).encode("utf-8")
+            files[name].write(content)
+            _add(counts[name], documents=1, lines=len(separated), bytes=len(content))
+            progress.to(done)
+        progress.close()
+        for name in names:
+            if not counts[name]["documents"]:
+                raise CorpusError(_nothing(name, sets, percent))
+            write_json(folder / f"{name}.json", counts[name])
+
+
+def _placed(sets: Mapping[str, Sequence[Path]], start: str, percent: float) -> Iterator[Tuple[str, Document]]:
+    """Each document with the set that it goes to."""
+    for name, files in sets.items():
+        for document in documents(files, start):
+            yield held_out(document, percent) if percent else name, document
+
+
+def _add(counts: Dict[str, int], **more: int) -> None:
+    for key, count in more.items():
+        counts[key] += count
+
+
+def _nothing(name: str, sets: Mapping[str, Sequence[Path]], percent: float) -> str:
+    if percent:
+        return f"no document is left for the set '{name}': give more documents, a larger --hold-out, or each set"
+    files = sets[name]
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{files[0]}{more}: no text, only empty lines: the set '{name}' needs at least one document"
