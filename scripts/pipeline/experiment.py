@@ -18,9 +18,6 @@ from .results.file import Result, read_result, write_result
 from .steps import read_stamp
 from .systems import System
 
-SEARCH = "beam 4, lenpen 0.6"
-"""The settings of score.sh without options."""
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -68,7 +65,7 @@ class Experiment:
         return ["--run", self.folder, "--data", self.data, "--last", self.recipe.average]
 
     def score_options(self, subset: str) -> List[Any]:
-        """Options of score.sh for a test set with fairseq's name ``subset``."""
+        """Options of score.sh or evaluate.sh for a test set with fairseq's name ``subset``."""
         name = f"{self.system.title} seed {self.seed}"
         return ["--run", self.folder, "--data", self.data, "--subset", subset, "--name", name]
 
@@ -90,7 +87,7 @@ class Experiment:
         run_script("train.sh", *self.train_options)
         run_script("average.sh", *self.average_options)
         for subset in self.subsets:
-            run_script("score.sh", *self.score_options(subset), quiet=True)
+            run_script(self.recipe.kind.evaluate, *self.score_options(subset), quiet=True)
         self.collect()
 
     def collect(self) -> None:
@@ -101,7 +98,8 @@ class Experiment:
         """
         from .results.positions import write_positions
 
-        write_positions(self.folder)
+        if not self.recipe.kind.is_text:
+            write_positions(self.folder)
         result = self._collected()
         if self.file.is_file() and finished.is_finished_otherwise(self.result(), self._settings(), self.max_update):
             old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -137,5 +135,8 @@ class Experiment:
 
     def _collected(self, unfinished: str = "") -> Result:
         with locked(self.folder):
-            variant = self.system.variant
-            return collect(self.folder, self.data, self.recipe.name, self.subsets, variant, unfinished, SEARCH)
+            variant, task = self.system.variant, self.recipe.kind
+            return collect(
+                *(self.folder, self.data, self.recipe.name, self.subsets, variant, unfinished),
+                *(task.settings, task.metric),
+            )

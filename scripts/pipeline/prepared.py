@@ -99,6 +99,20 @@ def read_prepared(folder: Path, remedy: str) -> Prepared:
     )
 
 
+def read_text_language(data: Path) -> Tuple[str, str]:
+    """The language of prepared text, twice.
+
+    Raises:
+        Failure: there is no prepared text, or ``prepare.json`` is damaged.
+    """
+    remedy = f"run scripts/prepare_text.sh --out {data}"
+    prepared = read_prepared(data, f"{remedy} again")
+    if not prepared.is_text:
+        what = "pairs for translation" if (data / NAME).is_file() else "no prepared data"
+        raise Failure(f"{data} has {what}, and language models need text: {remedy} first")
+    return prepared.source, prepared.target
+
+
 def read_languages(data: Path) -> Tuple[str, str]:
     """Source and target language of prepared data.
 

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .command import MOST, Failure
 from .languages import RULE, is_language
+from .tasks import TASKS, Task
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,8 +27,10 @@ LARGEST = 1 << 16
 """The size of the largest file that is read as a recipe, in bytes."""
 
 TEXT = ("train", "valid", "tests")
-DATA = (*TEXT, "source", "target", "download", "join", "prepare")
+DATA = (*TEXT, "folder", "source", "target", "download", "join", "prepare")
 """Entries that determine the prepared data."""
+TRANSLATION = ("source", "target", "download", "join", "target_tokens")
+"""Entries that language models do not have."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,14 @@ class Recipe:
     """The entries of a recipe file."""
 
     name: str
+    task: str = "translation"
+    """What models are trained for: a key of :data:`.tasks.TASKS`."""
     train: str = ""
     valid: str = ""
     tests: List[str] = field(default_factory=list)
     """Names of the raw text, without the language: ``train`` stands for ``train.en`` and ``train.de``. All or none."""
+    folder: str = ""
+    """Where the raw text is: a folder in ``data/``, or beside a recipe that is elsewhere; empty: that of the recipe."""
     source: str = "en"
     target: str = "de"
     download: bool = False
@@ -46,7 +53,7 @@ class Recipe:
     join: List[int] = field(default_factory=list)
     """For each number, a further test set joins that many sentences of the first test set to one."""
     prepare: str = ""
-    """Options of ``scripts/prepare.sh``."""
+    """Options of ``scripts/prepare.sh``, or of ``scripts/prepare_text.sh``."""
     flags: str = ""
     """Flags of ``fairseq-train``, which follow those of ``scripts/train.sh``."""
     max_update: int = 100000
@@ -61,9 +68,13 @@ class Recipe:
     data: str = ""
     """The recipe whose data this one shares: its own name, unless it extends one and names no other data."""
     raw: Path = Path()
-    """Where the raw text is: ``data/NAME`` in the project, or the folder of a recipe that is elsewhere."""
+    """The path of the raw text: ``data/NAME`` in the project, or the folder of a recipe that is elsewhere."""
     option: str = ""
     """What ``--recipe`` calls it: its name in ``scripts/recipes``, or its path."""
+
+    @property
+    def kind(self) -> Task:
+        return TASKS[self.task]
 
     @property
     def train_flags(self) -> List[str]:
@@ -127,8 +138,11 @@ def _load(path: Path, extending: Tuple[Path, ...]) -> Recipe:
         if key not in known:
             raise Failure(f"{path}: unknown entry {key!r:.80}; there are: {' '.join(known)}")
         _check(path, key, value, known[key])
+    _check_task(path, {**base, **entries})
     if any(entries.get(key, base[key]) != base[key] for key in DATA):
-        base.update(data=path.stem, raw=ROOT / "data" / path.stem if bundled else path.parent)
+        folder = entries.get("folder", base["folder"])
+        raw = ROOT / "data" / (folder or path.stem) if bundled else path.parent / folder
+        base.update(data=path.stem, raw=raw)
     recipe = Recipe(**{**base, **entries, "name": path.stem, "option": path.stem if bundled else str(path)})
     _check_values(path, recipe)
     return recipe
@@ -141,6 +155,17 @@ def _read(path: Path) -> Dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise Failure(f"{path}: not TOML: {error}") from None
+
+
+def _check_task(path: Path, entries: Dict[str, Any]) -> None:
+    """Raises Failure for an unknown task, and for entries that it does not have."""
+    default = vars(Recipe(""))
+    task = entries.get("task", default["task"])
+    if task not in TASKS:
+        raise Failure(f"{path}: unknown 'task' {task!r:.80}; there are: {' '.join(TASKS)}")
+    for key in TRANSLATION if TASKS[task].is_text else ():
+        if entries.get(key, default[key]) != default[key]:
+            raise Failure(f"{path}: '{key}' is for translation, and 'task' is {task}: leave it out")
 
 
 def _check_values(path: Path, recipe: Recipe) -> None:
@@ -156,7 +181,7 @@ def _check_values(path: Path, recipe: Recipe) -> None:
     for key in ("source", "target"):
         if not is_language(getattr(recipe, key)):
             raise Failure(f"{path}: '{key}' must be a language code ({RULE}), not {getattr(recipe, key)!a}")
-    for key in ("train", "valid", "tests", "archs"):
+    for key in ("train", "valid", "tests", "folder", "archs"):
         value = getattr(recipe, key)
         for text in [value] if isinstance(value, str) else value:
             if not text.isprintable():

@@ -26,7 +26,7 @@ def reproduce(sweep: Sweep) -> None:
     if sweep.downloads:
         run_script("download.sh", *sweep.download_options, needed=True)
     sweep.join()
-    run_script("prepare.sh", *sweep.prepare_options, needed=True)
+    run_script(sweep.recipe.kind.prepare, *sweep.prepare_options, needed=True)
     for experiment in sweep.experiments:
         if experiment.is_finished():
             say(f"{experiment.name}: finished before ({experiment.file})")

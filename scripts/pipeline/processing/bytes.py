@@ -23,7 +23,7 @@ class Bytes(Processing):
 
     figure = "on bytes"
 
-    def load(self, remedy: str) -> None:
+    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
         """It needs no files."""
 
     def split(self, sentences: Sequence[str]) -> List[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
 
 from ..files import read_shaped, sha256
-from ..scoring.scored import read_scored
+from ..scoring.scored import BLEU, read_scored
 from ..scoring.statistics import COLUMNS, bleu, rows
 from ..shape import NUMBER, SEED, TEXT
 from ..steps import read_stamp
@@ -21,7 +21,9 @@ from .positions import position_entry
 PREPARED = r"(--train|--valid|--test|--out|--binarized|--codes) ((?:\\.|\S)+)"
 """Options of prepare.sh that name files."""
 
+TEXT_COUNTS = ("documents", "bytes", "tokens")
 PREPARE = {
+    **{f"{unit}?": {"*": NUMBER} for unit in TEXT_COUNTS},
     **{"pairs?": {"*": NUMBER}, "cleaned?": {"kept?": NUMBER}, "bpe?": {"merges?": NUMBER}},
     **{"vocabulary?": NUMBER, "command?": TEXT},
 }
@@ -39,6 +41,7 @@ def collect(
     variant: str = "",
     unfinished: str = "",
     search: str = "",
+    metric: str = BLEU,
 ) -> Dict[str, Any]:
     """The content of the result file of a run.
 
@@ -51,6 +54,7 @@ def collect(
         variant: tells the run from others of the same architecture.
         unfinished: the reason why the run has no scores; empty if it has.
         search: the settings with which all test sets were scored, as score.sh writes them; any if it is empty.
+        metric: a figure that each test set has; BLEU comes with statistics.
 
     Raises:
         Failure: an output is missing or damaged, or a run that should be unfinished is finished.
@@ -63,7 +67,7 @@ def collect(
     if unfinished:
         log, averaged, tests = _unfinished_parts(run, subsets)
     else:
-        log, averaged, tests = _finished_parts(run, data, subsets, search)
+        log, averaged, tests = _finished_parts(run, data, subsets, search, metric)
     settings = run / "settings"
     info["command"] = re.sub(r"(--data|--out) (?:\\.|\S)+", _placeholder, info["command"])
     return {
@@ -104,7 +108,7 @@ def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
 
 
 def _finished_parts(
-    run: Path, data: Path, subsets: Mapping[str, str], search: str
+    run: Path, data: Path, subsets: Mapping[str, str], search: str, metric: str
 ) -> Tuple[TrainLog, int, Dict[str, Any]]:
     """Log, number of averaged checkpoints and tests of a finished run."""
     log_path = run / "train.log"
@@ -115,7 +119,7 @@ def _finished_parts(
     except LogError as error:
         raise ResultError(str(error)) from None
     averaged = _averaged(run)
-    return log, averaged, {name: _test(run, data, subset, search) for subset, name in subsets.items()}
+    return log, averaged, {name: _test(run, data, subset, search, metric) for subset, name in subsets.items()}
 
 
 def _unfinished_parts(run: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, int, Dict[str, Any]]:
@@ -159,6 +163,7 @@ def _data(folder: Path) -> Dict[str, Any]:
     info = read_shaped(path, PREPARE, f"run scripts/prepare.sh --out {folder} again")
     pairs = info.get("pairs", {})
     return {
+        **{unit: info[unit] for unit in TEXT_COUNTS if unit in info},
         "pairs": {name: pairs.get(name) for name in ("train", "valid")},
         "kept": info.get("cleaned", {}).get("kept"),
         "merges": info.get("bpe", {}).get("merges"),
@@ -175,20 +180,28 @@ def _curve(points: List[Point]) -> Dict[str, List[float]]:
     }
 
 
-def _test(run: Path, data: Path, subset: str, search: str) -> Dict[str, Any]:
-    """Scores and statistics of one test set, as score.sh wrote them."""
+def _test(run: Path, data: Path, subset: str, search: str, metric: str) -> Dict[str, Any]:
+    """Scores of one test set, and statistics if there are any, as score.sh or evaluate.sh wrote them."""
     path = run / f"scores/{subset}.json"
-    remedy = f"run scripts/score.sh --run {run} --data {data} --subset {subset} first"
-    scored = read_scored(path, remedy)
+    script = "score.sh" if metric == BLEU else "evaluate.sh"
+    remedy = f"run scripts/{script} --run {run} --data {data} --subset {subset} first"
+    scored = read_scored(path, remedy, metric)
     checkpoint = run / "checkpoint.pt"
     if checkpoint.is_file() and scored.get("checkpoint") != sha256(checkpoint):
         raise ResultError(f"{path} is of another checkpoint than {checkpoint}: {remedy}")
     if search and scored["settings"] != search:
         raise ResultError(f"{path} was scored with {scored['settings']}, not with {search}: {remedy}")
+    if metric == BLEU:
+        _check_statistics(path, scored, remedy)
+    keys = ("sentences", "settings", "scores", *(["statistics"] if metric == BLEU else []))
+    return {"subset": subset, **{key: scored[key] for key in keys}}
+
+
+def _check_statistics(path: Path, scored: Dict[str, Any], remedy: str) -> None:
+    """Raises ResultError unless the score follows from the statistics of the sentences."""
     statistics, sentences = scored["statistics"], scored["sentences"]
     if set(statistics) != set(COLUMNS) or {len(column) for column in statistics.values()} != {sentences}:
         raise ResultError(f"{path} does not hold the statistics of {sentences} sentences: {remedy}")
     stated, computed = scored["scores"]["sacrebleu"]["score"], bleu(rows(statistics))
     if abs(stated - computed) > ROUNDED:
         raise ResultError(f"{path} says {stated} BLEU, its statistics have {computed:.2f}: {remedy}")
-    return {"subset": subset, **{key: scored[key] for key in ("sentences", "settings", "scores", "statistics")}}

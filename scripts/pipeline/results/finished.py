@@ -6,6 +6,7 @@ RUN/settings), the same number of updates, and the scores of every test set.
 
 from typing import Sequence
 
+from ..scoring.kinds import METRICS, first_metric
 from ..scoring.metrics import table as score_table
 from .file import Result
 
@@ -33,9 +34,10 @@ def is_finished_otherwise(result: Result, settings: str, max_update: int) -> boo
 
 
 def summary(result: Result) -> str:
-    """sacreBLEU of each test set, and the costs of the training."""
-    scores = ", ".join(f"{name} {test['scores']['sacrebleu']['score']:.2f}" for name, test in result["tests"].items())
-    return f"sacreBLEU {scores}; trained for {result['training']['seconds'] / 60:.0f} min"
+    """The first metric of each test set, and the costs of the training."""
+    tests = [(name, first_metric(test["scores"]), test["scores"]) for name, test in result["tests"].items()]
+    scores = ", ".join(f"{name} {entries[metric]['score']:.2f}" for name, metric, entries in tests)
+    return f"{METRICS[tests[0][1]].name} {scores}; trained for {result['training']['seconds'] / 60:.0f} min"
 
 
 def table(results: Sequence[Result]) -> str:

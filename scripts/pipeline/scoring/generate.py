@@ -1,4 +1,4 @@
-"""Runs fairseq-generate: writes its output to a file, whole or not at all, and reports a failure in one line."""
+"""Runs fairseq-generate or another tool: writes its output to a file, whole or not at all; a failure is one line."""
 
 import os
 import signal
@@ -18,14 +18,15 @@ SAFE = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
 PATIENCE = 10.0  # seconds for a process to end
 
 
-def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int) -> Path:
-    """Translates a test set.
+def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int, label: str = "translate") -> Path:
+    """Translates a test set, or evaluates a model on it.
 
     Args:
         command: fairseq-generate with its flags.
         checkpoint: the checkpoint that it uses, for the message if it fails.
         out: ``scores/test.json`` for output in ``scores/test.gen.txt`` and a log in ``scores/test.log``.
         sentences: how many sentences there are to translate.
+        label: the label of the progress bar.
 
     Returns:
         The file with the output.
@@ -41,7 +42,7 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
     with log.open("wb") as errors, replacing(output) as file:
         with _started(list(command), errors) as process:
             assert process.stdout is not None
-            for line in progress.generate(process.stdout, sentences, f"translate {out.stem}"):
+            for line in progress.generate(process.stdout, sentences, f"{label} {out.stem}"):
                 file.write(line)
             status = process.wait()
         if status:

@@ -1,6 +1,6 @@
 """The metrics: their names, the better direction, and how to read them. It imports nothing from this package."""
 
-from typing import Dict, NamedTuple
+from typing import Any, Dict, Mapping, NamedTuple
 
 FAIRSEQ = "bleu_fairseq_training_tokens"
 
@@ -11,6 +11,8 @@ class Metric(NamedTuple):
     name: str
     reading: str
     higher_is_better: bool = True
+    digits: int = 2
+    """Decimals to show."""
 
     @property
     def arrow(self) -> str:
@@ -31,8 +33,15 @@ METRICS: Dict[str, Metric] = {
     "bleu_moses_lowercase": Metric("moses lc", "as moses, lower-cased, as papers on Multi30k have it (41.0)"),
     FAIRSEQ: Metric("fairseq", "BLEU of fairseq-generate, on the tokens as trained: inflated like moses+split"),
     "perplexity": Metric("perplexity", "2 to the power of the loss in bits per token", higher_is_better=False),
+    "bits_per_byte": Metric("bits/byte", "bits of all tokens by bytes of the text", higher_is_better=False, digits=3),
+    "loss": Metric("loss", "bits per token that the model predicts", higher_is_better=False, digits=3),
 }
 """By the key in JSON files. A recipe's systems are ranked by the first one that its first test set has."""
 
 TRANSLATION = tuple(METRICS)[:6]
 """Those that ``scripts/score.sh`` computes."""
+
+
+def first_metric(scores: Mapping[str, Any]) -> str:
+    """The key of the figure that stands for a test set: the first one that it has."""
+    return next(key for key in METRICS if key in scores)

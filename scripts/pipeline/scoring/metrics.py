@@ -80,18 +80,24 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> Di
 
 def table(results: Sequence[Mapping[str, Any]]) -> str:
     """The scores of several runs as aligned text of 80 columns, with a row for each test set and a legend."""
-    metrics = {key: METRICS[key] for key in TRANSLATION}
+    metrics = {key: METRICS[key] for key in _columns(results)}
     widths = [max(len(metric.name), len("100.00")) for metric in metrics.values()]
     room = COLUMNS - sum(2 + width for width in widths)
     rows = ["test set".ljust(room) + "".join(f"  {metric.name:>{w}}" for metric, w in zip(metrics.values(), widths))]
     for name, sets in groupby(results, key=lambda result: result["name"]):
         rows.append(name)
         for result in sets:
-            entries = [result["scores"].get(key) for key in metrics]
-            cells = [f"{entry['score']:.2f}" if entry else "-" for entry in entries]
+            entries = [(result["scores"].get(key), metric.digits) for key, metric in metrics.items()]
+            cells = [f"{entry['score']:.{digits}f}" if entry else "-" for entry, digits in entries]
             subset = _shortened(f"  {result.get('title', result['subset'])}", room)
             rows.append(subset.ljust(room) + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths)))
     return "\n".join([*rows, "", *(fill(line, COLUMNS, subsequent_indent="  ") for line in _legend(results))])
+
+
+def _columns(results: Sequence[Mapping[str, Any]]) -> List[str]:
+    """The figures to show: those of translation, also if a language lacks some, or else those that there are."""
+    there = [key for key in METRICS if any(key in result["scores"] for result in results)]
+    return list(TRANSLATION) if "sacrebleu" in there else there
 
 
 def _shortened(text: str, most: int) -> str:
@@ -101,6 +107,8 @@ def _shortened(text: str, most: int) -> str:
 
 def _legend(results: Sequence[Mapping[str, Any]]) -> List[str]:
     """A line for each figure, one for those that the target language does not have, and sacreBLEU's signature."""
+    if "sacrebleu" not in results[0]["scores"]:
+        return [f"{METRICS[key].name}: {METRICS[key].reading}" for key in _columns(results)]
     signature = results[0]["scores"]["sacrebleu"]["signature"]
     used = re.search(r"\btok:([^|]*)", signature)
     there = [key for key in TRANSLATION if any(key in result["scores"] for result in results)]

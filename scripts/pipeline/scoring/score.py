@@ -28,10 +28,9 @@ from .generate import generate
 from .generated import check_bleu, read_generated
 from .kinds import FAIRSEQ
 from .metrics import score, standard_bleu, table
+from .options import USER_DIR, averaged, check_subset, run_parser
 from .scored import read_scored
 from .statistics import columns
-
-USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
 
 VERSION = 2
 """Version of a score file's content; a set whose file has another version is scored again."""
@@ -61,23 +60,18 @@ def main(argv: List[str]) -> None:
     parser = _parser()
     options = parser.parse_args(words)
     _check_flags(parser, flags)
-    if not _checkpoint(options.run).is_file():
-        raise Failure(f"{options.run} has no checkpoint.pt: run scripts/average.sh --run {options.run} first")
+    averaged(options.run)
     with locked(options.run):
         result = _score_once(options, template, flags)
     print(table([result]))
 
 
 def _parser() -> Parser:
-    parser = Parser(__doc__, "fairseq-generate")
-    parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
-    parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
-    parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
+    parser = run_parser(__doc__, "prepare.sh", "fairseq-generate")
     parser.add_argument("--beam", metavar="N", type=BEAM, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", metavar="X", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
     tokens = "padded source tokens to translate at once; it does not affect the scores (default: 8000)"
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
-    parser.add_argument("--name", help="name of the run in the table (default: the path of RUN)")
     return parser
 
 
@@ -93,10 +87,6 @@ def _check_flags(parser: Parser, flags: Sequence[str]) -> None:
             parser.error(f"{flag} does not go behind --: its output cannot be scored")
 
 
-def _checkpoint(run: Path) -> Path:
-    return run / "checkpoint.pt"
-
-
 def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Sequence[str]) -> Dict[str, Any]:
     """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
@@ -104,17 +94,18 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     check_data(run, data)
     prepared = read_prepared(data, f"run scripts/prepare.sh --out {data} again")
     processing = text_processing(data, prepared, source, target)
-    _check_subset(data, subset, f"{source}-{target}")
+    check_subset(data, subset, (data / "bin").glob(f"*.{source}-{target}.*.idx"))
     sides = [data / "raw" / f"{subset}.{lang}" for lang in (source, target)]
-    for path in sides:
-        if not path.is_file():
+    for side in sides:
+        if not side.is_file():
             raise Failure(
-                f"{data} has no raw text of '{subset}' ({path.name}): run scripts/prepare.sh --out {data} again, with "
+                f"{data} has no raw text of '{subset}' ({side.name}): run scripts/prepare.sh --out {data} again, with "
                 "--binarized also with --test PREFIX"
             )
     out = run / "scores" / f"{subset}.json"
     name = options.name or str(run)
-    checkpoint = sha256(_checkpoint(run))
+    path = averaged(run)
+    checkpoint = sha256(path)
     steps = Steps(run)
     steps.setting(f"data {fingerprint(data, 'binarize', 'is not prepared')} {' '.join(map(sha256, sides))}")
     steps.setting(f"checkpoint {checkpoint}")
@@ -129,11 +120,11 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
             "source": source,
             "target": target,
             "post_process": processing.post_process and f"--post-process={processing.post_process}",
-            "checkpoint": _checkpoint(run),
+            "checkpoint": path,
             "user_dir": USER_DIR,
         }
         command = [*fill(template, **values), *flags]
-        generated = generate(command, _checkpoint(run), out, len(read_lines(sides[1])))
+        generated = generate(command, path, out, len(read_lines(sides[1])))
         settings = ", ".join(
             [f"beam {options.beam}", f"lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])]
         )
@@ -145,13 +136,6 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
     scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")
     return {**scored, "name": name, "title": prepared.title(subset)}
-
-
-def _check_subset(data: Path, subset: str, pair: str) -> None:
-    """Raises Failure unless there is such a test set."""
-    there = sorted({path.name.split(".")[0] for path in (data / "bin").glob(f"*.{pair}.*.idx")})
-    if subset not in there:
-        raise Failure(f"{data} has no test set '{subset}'; there are: {' '.join(there)}")
 
 
 def score_text(

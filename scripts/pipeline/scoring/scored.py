@@ -1,4 +1,4 @@
-"""Reads ``scores/SUBSET.json``, where ``scripts/score.sh`` keeps the scores and statistics of a test set."""
+"""Reads ``scores/SUBSET.json``: the scores of a test set, of ``scripts/score.sh`` with statistics of its sentences."""
 
 from pathlib import Path
 from typing import Any, Dict
@@ -6,18 +6,17 @@ from typing import Any, Dict
 from ..files import read_shaped
 from ..shape import NUMBER, TEXT, WHOLE
 
+BLEU = "sacrebleu"
 SCORE = {"score": NUMBER, "signature?": TEXT}
-SCORED = {
-    **{"subset": TEXT, "target?": TEXT, "sentences": WHOLE, "settings": TEXT},
-    "scores": {"sacrebleu": {"score": NUMBER, "signature": TEXT}, "*": SCORE},
-    "statistics": {"*": [WHOLE]},
-}
+SCORED = {"subset": TEXT, "target?": TEXT, "sentences": WHOLE, "settings": TEXT}
 
 
-def read_scored(path: Path, remedy: str) -> Dict[str, Any]:
-    """The content of a score file.
+def read_scored(path: Path, remedy: str, metric: str = BLEU) -> Dict[str, Any]:
+    """The content of a score file, which has this metric; BLEU comes with statistics.
 
     Raises:
         Failure: it is missing or damaged; the message names ``remedy``.
     """
-    return read_shaped(path, SCORED, remedy)
+    scores = {metric: {"score": NUMBER, "signature": TEXT}, "*": SCORE}
+    statistics = {"statistics": {"*": [WHOLE]}} if metric == BLEU else {}
+    return read_shaped(path, {**SCORED, "scores": scores, **statistics}, remedy)

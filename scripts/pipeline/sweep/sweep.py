@@ -116,12 +116,12 @@ class Sweep:
 
     @property
     def prepare_options(self) -> List[Any]:
-        """Options of prepare.sh; the test sets of joined sentences come last."""
+        """Options of the script that prepares; the test sets of joined sentences come last."""
         recipe = self.recipe
         tests = [self.raw / name for name in recipe.tests] + [self.out / "joined" / name for name in self.joined]
         sets = ["--train", self.raw / recipe.train, "--valid", self.raw / recipe.valid]
         sets += [word for test in tests for word in ("--test", test)]
-        languages = ["--source", recipe.source, "--target", recipe.target]
+        languages = [] if recipe.kind.is_text else ["--source", recipe.source, "--target", recipe.target]
         return [*sets, *languages, "--out", self.data, *recipe.prepare_options]
 
     @property

@@ -98,7 +98,7 @@ def _copy_text_processing(run: Path, data: Path, prepared: Prepared) -> None:
         Failure: a file is not as prepare.sh made it.
     """
     remedy = f"run scripts/prepare.sh --out {data} again"
-    for file in (*(data / name for name in (NAME, *prepared.split_by)), *data.glob("bin/dict.*.txt")):
+    for file in (*(data / name for name in (NAME, *prepared.split_by)), *data.glob("bin/dict*.txt")):
         prepared.check([file], remedy)
         copied = run / file.name
         if not copied.is_file() or sha256(copied) != sha256(file):

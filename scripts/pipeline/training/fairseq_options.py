@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import NoReturn, Sequence, Tuple
+from typing import NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 from fairseq import options
@@ -14,17 +14,19 @@ from ..command import Failure, say
 from .batch_size import load
 
 
-def check_options(folder: Path, languages: Tuple[str, str], flags: Sequence[str]) -> None:
+def check_options(folder: Path, languages: Optional[Tuple[str, str]], flags: Sequence[str]) -> None:
     """Checks the flags of fairseq-train, from ``--arch`` on.
 
     Args:
         folder: the binarised data.
-        languages: source and target.
+        languages: source and target; None for text, whose blocks have the length that the flags say.
 
     Raises:
         Failure: fairseq knows no such option or value, or sentences are too long for it.
     """
     args = _parse(flags)
+    if languages is None:
+        return
     if args.max_tokens:
         _check_training(_longer_sides(folder, languages, "train"), args.max_tokens)
     if args.max_tokens_valid and not (args.disable_validation or args.skip_invalid_size_inputs_valid_test):

@@ -110,7 +110,7 @@ def _seconds(log: TrainLog) -> float:
 def _add(log: TrainLog, offset: float, kind: str, values: Dict[str, Any]) -> None:
     prefix = "" if kind == "train_inner" else f"{kind}_"
     updates = int(values[f"{prefix}num_updates"])
-    nll = float(values.get(f"{prefix}nll_loss", "nan"))
+    nll = float(values.get(f"{prefix}nll_loss", values.get(f"{prefix}loss", "nan")))  # both are in bits per token
     if kind == "valid":  # has no time of its own
         log.valid = [point for point in log.valid if point.updates != updates]
         log.valid.append(Point(updates, max(_seconds(log), offset), nll))

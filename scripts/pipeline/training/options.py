@@ -3,7 +3,7 @@
 import argparse
 import shlex
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence
 
 from ..command import Parser, script_name, split_at_dashes, whole_number
 
@@ -13,7 +13,10 @@ KEPT = 10
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
-    """The options of ``scripts/train.sh``, its command as ``template``, and the words behind ``--`` as ``flags``."""
+    """The options of ``scripts/train.sh``, and the words behind ``--`` as ``flags``.
+
+    ``templates`` are the commands of the script: for translation, and for language models.
+    """
     template, argv = split_at_dashes(argv)
     options, flags = split_at_dashes(argv)
     parser = Parser(doc, "fairseq-train")
@@ -50,4 +53,10 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     )
     args = parser.parse_args(options)
     args.command = shlex.join([f"scripts/{script_name()}", *argv])
-    return argparse.Namespace(**vars(args), template=template, flags=flags)
+    return argparse.Namespace(**vars(args), templates=_split(template), flags=flags)
+
+
+def _split(words: Sequence[str]) -> List[List[str]]:
+    """The commands between words ``or``."""
+    places = [-1, *(place for place, word in enumerate(words) if word == "or"), len(words)]
+    return [list(words[start + 1 : end]) for start, end in zip(places, places[1:])]

@@ -22,7 +22,7 @@ from ..command import Failure, fill, run, say
 from ..failures import last_error_in
 from ..files import sha256, write_json, write_text
 from ..lock import locked
-from ..prepared import read_languages
+from ..prepared import read_languages, read_text_language
 from ..provenance import provenance
 from ..recipes import Recipe, load_recipe
 from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, names_batch, train_line
@@ -52,10 +52,13 @@ class Training:
         self.recipe = recipe
         self.max_update = args.max_update or recipe.max_update
         self.save_every = args.save_every or recipe.save_every
+        if args.target_tokens and recipe.kind.is_text:
+            raise Failure("--target-tokens is for translation: give `-- --max-tokens N --update-freq N` in its place")
         self.target_tokens = None if names_batch(args.flags) else args.target_tokens or recipe.target_tokens
         self.machines = launch.Machines.of(os.environ)
+        self.task = recipe.kind
         self.languages, data = self._prepared()
-        words = fill(args.template, **self._values())
+        words = fill(args.templates[self.task.is_text], **self._values())
         place = words.index("--arch")
         self.command, model = words[1:place], words[place:]
         if args.device_tokens and not self.target_tokens and names_batch([*recipe.train_flags, *args.flags]):
@@ -72,15 +75,18 @@ class Training:
 
     def _prepared(self) -> Tuple[Tuple[str, str], List[str]]:
         """Languages and line of the data; empty if they are not prepared and the user only wants the settings."""
+        read = read_text_language if self.task.is_text else read_languages
         try:
-            return read_languages(self.data), [data_line(self.data)]
+            return read(self.data), [data_line(self.data)]
         except Failure:
             if self.args.print_settings:
                 return ("", ""), []
             raise
 
     def _share_embeddings(self) -> str:
-        """The flag for one dictionary of both languages, as prepare.sh makes it, or for two."""
+        """The flag for one dictionary of both languages, as prepare.sh makes it, or two; that of the task for text."""
+        if self.task.is_text:
+            return self.task.share_embeddings
         dictionaries = [self.data / "bin" / f"dict.{lang}.txt" for lang in self.languages]
         joined = not all(path.is_file() for path in dictionaries) or len(set(map(sha256, dictionaries))) == 1
         return "--share-all-embeddings" if joined else "--share-decoder-input-output-embed"
@@ -95,6 +101,8 @@ class Training:
             source=source,
             target=target,
             share_embeddings=self._share_embeddings(),
+            task=self.task.name,
+            criterion=self.task.criterion,
             arch=self.args.arch,
             seed=self.args.seed,
             max_update=self.max_update,
@@ -113,12 +121,13 @@ class Training:
         steps.setting(f"max-update {self.max_update}")
         if steps.is_done("train", "checkpoints"):
             return say("train: done before with the same settings")
-        check_validation(self.data, self.flags)
+        if not self.task.is_text:
+            check_validation(self.data, self.flags)
         check_average(self.max_update, self.save_every, self.recipe.average, bool(self.args.recipe))
         processes, batch = self._devices()
         from .fairseq_options import check_options  # imports fairseq
 
-        check_options(self.data / "bin", self.languages, [*self.flags, *batch])
+        check_options(self.data / "bin", None if self.task.is_text else self.languages, [*self.flags, *batch])
         command = [*launch.torchrun(self.machines, processes), *self.command, *self.flags, *batch]
         if self.machines.rank > 0:  # the first machine keeps the run
             return self._join(command)
@@ -220,6 +229,7 @@ class Training:
             "command": args.command,
             "arch": args.arch,
             "recipe": args.recipe or "none",
+            "task": self.task.name,
             "seed": args.seed,
             "max_update": self.max_update,
             "flags": " ".join(self.flags),

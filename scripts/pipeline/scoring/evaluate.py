@@ -1,0 +1,118 @@
+"""Evaluates a language model on a test set with a run's averaged checkpoint, and prints loss and perplexity.
+
+::
+
+    scripts/evaluate.sh --run RUN --data FOLDER [options]
+    scripts/evaluate.sh --run /tmp/run --data /tmp/text --subset valid
+
+It writes RUN/scores/SUBSET.json, and the output of fairseq-validate as SUBSET.gen.txt and SUBSET.log. It does not
+evaluate a set again that was evaluated with the same settings. Bits per byte are those of a model that predicts every
+token: the bits of all tokens, line ends included, by the bytes of the text before it was split.
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+from ..command import Failure, fill, run, split_at_dashes, whole_number
+from ..files import read_shaped, sha256, write_json
+from ..lock import locked
+from ..prepared import NAME, read_text_language
+from ..settings import check_data
+from ..shape import TEXT, WHOLE
+from ..steps import Steps, fingerprint
+from ..tasks import TASKS, Task
+from .generate import generate
+from .metrics import table
+from .options import USER_DIR, averaged, check_subset, run_parser
+from .scored import read_scored
+
+VERSION = 1
+"""Version of a score file's content; a set whose file has another version is evaluated again."""
+
+SETTINGS = "blocks of the training's length, masks of seed 1"
+LOSSES = ("nll_loss", "loss")
+"""fairseq's names of the loss in bits per token; a criterion that smooths labels has both."""
+
+COUNTS = {unit: {"*": WHOLE} for unit in ("lines", "bytes", "tokens")}
+
+
+def main(argv: List[str]) -> None:
+    template, words = split_at_dashes(argv)
+    parser = run_parser(__doc__, "prepare_text.sh")
+    tokens = "tokens to evaluate at once; it does not affect the scores (default: 8000)"
+    parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
+    options = parser.parse_args(words)
+    averaged(options.run)
+    with locked(options.run):
+        result = _evaluate_once(options, template)
+    print(table([result]))
+
+
+def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict[str, Any]:
+    """The content of the score file; makes the file if it is missing."""
+    run, data, subset = options.run, options.data, options.subset
+    read_text_language(data)
+    check_data(run, data)
+    check_subset(data, subset, (data / "bin").glob("*.idx"))
+    task, checkpoint = _task(run), averaged(run)
+    digest = sha256(checkpoint)
+    steps = Steps(run)
+    steps.setting(f"data {fingerprint(data, 'binarize', 'is not prepared')}")
+    steps.setting(f"checkpoint {digest}")
+    steps.setting(f"evaluation {VERSION} {task.name}")
+    out = run / "scores" / f"{subset}.json"
+
+    def work() -> None:
+        values = {**vars(options), "task": task.name, "checkpoint": checkpoint, "user_dir": USER_DIR}
+        output = generate(fill(template, **values), checkpoint, out, 0, "evaluate")
+        counts = read_shaped(data / NAME, COUNTS, f"run scripts/prepare_text.sh --out {data} again")
+        lines, size, tokens = (counts[unit][subset] for unit in COUNTS)
+        scores = figures(read_loss(output, subset), tokens / size if task.predicts_all else 0)
+        head = {"name": str(run), "subset": subset, "settings": SETTINGS, "checkpoint": digest}
+        write_json(out, {**head, "sentences": lines, "scores": scores})
+
+    steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
+    scored = read_scored(out, f"remove it and run scripts/evaluate.sh --run {run} --data {data} again", task.metric)
+    return {**scored, "name": options.name or str(run)}
+
+
+def _task(run: Path) -> Task:
+    """The task that a run was trained for."""
+    path, remedy = run / "run.json", "give the output of scripts/train.sh"
+    task = TASKS.get(read_shaped(path, {"task": TEXT}, remedy)["task"])
+    if task is None or not task.is_text:
+        raise Failure(f"{path} is not of a language model: {remedy}")
+    return task
+
+
+def read_loss(path: Path, subset: str) -> float:
+    """The loss in bits per token from the output of fairseq-validate.
+
+    Raises:
+        Failure: it is not there.
+    """
+    found = re.findall(rf"\| {re.escape(subset)} \| (\{{.*\}})\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    values = json.loads(found[-1]) if found else {}
+    losses = [float(values[key]) for name in LOSSES for key in (name, f"{subset}_{name}") if key in values]
+    if not losses:
+        raise Failure(f"{path} has no loss of '{subset}': run scripts/evaluate.sh again")
+    return losses[0]
+
+
+def figures(loss: float, tokens_per_byte: float) -> Dict[str, Dict[str, Any]]:
+    """The scores of a loss in bits per token.
+
+    Args:
+        tokens_per_byte: tokens of the text that the model predicts, by its bytes; 0: it does not predict all of them.
+    """
+    scores = {"perplexity": round(2**loss, 2), "loss": loss}
+    if tokens_per_byte:
+        scores["bits_per_byte"] = round(loss * tokens_per_byte, 4)
+    return {key: {"score": score, "signature": f"fairseq-validate, {SETTINGS}"} for key, score in scores.items()}
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,41 @@
+"""What ``scripts/score.sh`` and ``scripts/evaluate.sh`` share: options about the run and the test set."""
+
+from pathlib import Path
+from typing import Iterable, Optional
+
+from ..command import Failure, Parser
+
+USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
+
+
+def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
+    """A parser with the run, the data that the script ``prepare`` made, and the test set."""
+    parser = Parser(doc, behind)
+    parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
+    parser.add_argument("--data", type=Path, required=True, help=f"output of scripts/{prepare}")
+    parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
+    parser.add_argument("--name", help="name of the run in the table (default: the path of RUN)")
+    return parser
+
+
+def averaged(run: Path) -> Path:
+    """The averaged checkpoint of a run.
+
+    Raises:
+        Failure: there is none.
+    """
+    checkpoint = run / "checkpoint.pt"
+    if not checkpoint.is_file():
+        raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} first")
+    return checkpoint
+
+
+def check_subset(data: Path, subset: str, indices: Iterable[Path]) -> None:
+    """Raises Failure unless there is such a test set.
+
+    Args:
+        indices: the files ``SUBSET*.idx`` of the data.
+    """
+    there = sorted({path.name.split(".")[0] for path in indices})
+    if subset not in there:
+        raise Failure(f"{data} has no test set '{subset}'; there are: {' '.join(there)}")
