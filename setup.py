@@ -41,6 +41,7 @@ setup(
             *["jinja2>=3.1", "markdown-it-py>=3.0"],  # the report
             "sentencepiece>=0.2",  # prepare.sh --subwords sentencepiece
         ],
+        "glue": ["scikit-learn", "scipy"],  # the metrics of finetune.sh
         # sacreBLEU's tokenisers of Japanese and Korean
         "ja": ["sacrebleu[ja]"],
         "ko": ["sacrebleu[ko]"],

@@ -31,6 +31,8 @@ DATA = (*TEXT, "folder", "source", "target", "download", "join", "prepare")
 """Entries that determine the prepared data."""
 TRANSLATION = ("source", "target", "download", "join", "target_tokens")
 """Entries that language models do not have."""
+FINE_TUNING = ("learning_rates", "seeds", "epochs", "batch")
+"""Entries of a recipe for ``scripts/finetune.sh``."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,12 @@ class Recipe:
     """How many checkpoints to average."""
     archs: List[str] = field(default_factory=list)
     """The architectures to train when the user names none."""
+    learning_rates: List[float] = field(default_factory=list)
+    seeds: List[int] = field(default_factory=list)
+    """Those of a fine-tuning: each rate is tried with each seed."""
+    epochs: int = 10
+    batch: int = 32
+    """Epochs of a fine-tuning, and examples of an update."""
     data: str = ""
     """The recipe whose data this one shares: its own name, unless it extends one and names no other data."""
     raw: Path = Path()
@@ -166,6 +174,9 @@ def _check_task(path: Path, entries: Dict[str, Any]) -> None:
     for key in TRANSLATION if TASKS[task].is_text else ():
         if entries.get(key, default[key]) != default[key]:
             raise Failure(f"{path}: '{key}' is for translation, and 'task' is {task}: leave it out")
+    for key in FINE_TUNING if TASKS[task].trained_by == "train.sh" else ():
+        if entries.get(key, default[key]) != default[key]:
+            raise Failure(f"{path}: '{key}' is for fine-tuning, and 'task' is {task}: leave it out")
 
 
 def _check_values(path: Path, recipe: Recipe) -> None:
@@ -175,7 +186,7 @@ def _check_values(path: Path, recipe: Recipe) -> None:
             shlex.split(getattr(recipe, key))
         except ValueError as error:
             raise Failure(f"{path}: '{key}' cannot be split into words: {error}") from None
-    for key in ("max_update", "save_every", "average", "target_tokens"):
+    for key in ("max_update", "save_every", "average", "target_tokens", "epochs", "batch"):
         if getattr(recipe, key) is not None and not 1 <= getattr(recipe, key) <= MOST:
             raise Failure(f"{path}: '{key}' must be a number from 1 to {MOST:,}")
     for key in ("source", "target"):
@@ -186,6 +197,12 @@ def _check_values(path: Path, recipe: Recipe) -> None:
         for text in [value] if isinstance(value, str) else value:
             if not text.isprintable():
                 raise Failure(f"{path}: '{key}' has a character that cannot be printed: {text!r:.80}")
+    for key in ("learning_rates", "seeds"):
+        numbers = getattr(recipe, key)
+        if recipe.kind.trained_by != "train.sh" and not numbers:
+            raise Failure(f"{path}: '{key}' is missing")
+        if len(set(numbers)) < len(numbers) or any(not 0 <= number < float("inf") for number in numbers):
+            raise Failure(f"{path}: '{key}' must be different numbers, none below 0, not {numbers}")
     if len(set(recipe.tests)) < len(recipe.tests):
         raise Failure(f"{path}: 'tests' names a test set twice: name it once")
     named = [key for key in TEXT if getattr(recipe, key)]
@@ -196,7 +213,7 @@ def _check_values(path: Path, recipe: Recipe) -> None:
 
 def _check(path: Path, key: str, value: Any, expected: Any) -> None:
     """Raises Failure unless ``value`` has the type of the entry ``key``."""
-    item = {List[str]: str, List[int]: int}.get(expected)
+    item = {List[str]: str, List[int]: int, List[float]: float}.get(expected)
     kind = list if item else {Optional[int]: int}.get(expected, expected)
     # a bool is an int for Python, not for a reader
     right = type(value) is kind and (item is None or all(type(entry) is item for entry in value))

@@ -29,6 +29,8 @@ class Task:
     """The default of ``--criterion`` in the command for text; a recipe's flags win over it."""
     share_embeddings: str = ""
     """The flag of its models for one matrix of input and output embeddings; empty: they share it by themselves."""
+    trained_by: str = "train.sh"
+    """The script that trains its models."""
 
 
 def _text(name: str, **values: object) -> Task:
@@ -46,6 +48,7 @@ TASKS: Dict[str, Task] = {
             criterion="fused_label_smoothed_cross_entropy",
             share_embeddings="--share-decoder-input-output-embed",
         ),
+        _text("sentence_prediction", prepare="", evaluate="", metric="", trained_by="finetune.sh"),
     )
 }
 """By the entry ``task`` of a recipe."""

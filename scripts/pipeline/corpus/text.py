@@ -40,12 +40,20 @@ def lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file, plain or gzipped; only a newline ends a line, other breaks become spaces.
 
     Raises:
+        CorpusError: :func:`raw_file` fails.
+    """
+    return (SPACES.sub(" ", line).strip() for line in raw_file(path))
+
+
+def raw_file(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or gzipped, as they are.
+
+    Raises:
         CorpusError: a line, named by its number, is not UTF-8 or absurdly long, or a gzip file is damaged.
     """
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         try:
-            for line in raw_lines(file.readline, str(path)):
-                yield SPACES.sub(" ", line).strip()
+            yield from raw_lines(file.readline, str(path))
         except (EOFError, OSError, zlib.error) as error:
             raise CorpusError(f"{path}: cannot be read ({error}): copy or download it again") from None
 

@@ -80,18 +80,15 @@ def collect(
         "entries": {},
         **({"unfinished": _reason(unfinished, run, data)} if unfinished else {}),
         "run": info,
-        "training": _training(log, averaged),
+        "training": training_entry(log, averaged),
         "data": _data(data),
-        "curve": {
-            "train": _curve(thinned(log.train, POINTS)),
-            "valid": _curve(thinned(log.valid, len(log.valid) or 1)),
-        },
+        "curve": curve_entry(log),
         **({} if unfinished else position_entry(run)),
         "tests": tests,
     }
 
 
-def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
+def training_entry(log: TrainLog, averaged: int) -> Dict[str, Any]:
     """The settings and the costs of the training."""
     return {
         "parameters": log.parameters,
@@ -170,6 +167,11 @@ def _data(folder: Path) -> Dict[str, Any]:
         "vocabulary": info.get("vocabulary"),
         "command": re.sub(PREPARED, _raw, info.get("command", "")),
     }
+
+
+def curve_entry(log: TrainLog) -> Dict[str, Any]:
+    """The learning curves."""
+    return {"train": _curve(thinned(log.train, POINTS)), "valid": _curve(thinned(log.valid, len(log.valid) or 1))}
 
 
 def _curve(points: List[Point]) -> Dict[str, List[float]]:

@@ -34,6 +34,11 @@ METRICS: Dict[str, Metric] = {
     FAIRSEQ: Metric("fairseq", "BLEU of fairseq-generate, on the tokens as trained: inflated like moses+split"),
     "perplexity": Metric("perplexity", "2 to the power of the loss in bits per token", higher_is_better=False),
     "bits_per_byte": Metric("bits/byte", "bits of all tokens by bytes of the text", higher_is_better=False, digits=3),
+    "matthews": Metric("Matthews", "correlation of predicted and true classes, in percent"),
+    "f1": Metric("F1", "of the positive class, in percent"),
+    "accuracy": Metric("accuracy", "predicted classes that are right, in percent"),
+    "pearson": Metric("Pearson", "correlation of predicted and true numbers, in percent"),
+    "spearman": Metric("Spearman", "correlation of their ranks, in percent"),
     "loss": Metric("loss", "bits per token that the model predicts", higher_is_better=False, digits=3),
 }
 """By the key in JSON files. A recipe's systems are ranked by the first one that its first test set has."""

@@ -57,6 +57,8 @@ class Training:
         self.target_tokens = None if names_batch(args.flags) else args.target_tokens or recipe.target_tokens
         self.machines = launch.Machines.of(os.environ)
         self.task = recipe.kind
+        if self.task.trained_by != "train.sh":
+            raise Failure(f"the recipe {recipe.name} is for scripts/{self.task.trained_by}")
         self.languages, data = self._prepared()
         words = fill(args.templates[self.task.is_text], **self._values())
         place = words.index("--arch")

@@ -1,0 +1,216 @@
+"""Fine-tunes a pretrained masked language model on a task of GLUE, and evaluates it on the validation set.
+
+::
+
+    scripts/finetune.sh TASK --run RUN --data GLUE [options] [-- fairseq-train flags]
+    scripts/finetune.sh CoLA --run runs/mlm_books/roformer_mlm_small/seed1 --data ~/glue
+
+TASK is one of CoLA, MRPC, RTE, SST-2 and STS-B; GLUE is the folder with TASK/train.tsv and TASK/dev.tsv. RUN is the
+output of train.sh and average.sh. The text is split with the subwords of the pretraining, and cut off at the length of
+its blocks. Each learning rate is tried with each seed; the rate with the best median over seeds counts. It writes the
+predictions of each training, and one result file. It skips trainings that are done; one that was killed begins anew.
+"""
+
+import argparse
+import logging
+import os
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any, Dict, List, Sequence, Tuple
+
+from ..command import Failure, Parser, fill, run, say, script_name, split_at_dashes, whole_number, words_of
+from ..failures import last_error_in
+from ..files import read_lines, read_shaped, sha256, write_json, write_text
+from ..lock import locked
+from ..prepared import NAME, read_text_language
+from ..provenance import provenance
+from ..recipes import load_recipe
+from ..results.file import write_result
+from ..scoring.metrics import table
+from ..scoring.options import USER_DIR, averaged
+from ..settings import check_flags
+from ..shape import SEED, TEXT
+from ..steps import Steps
+from ..training import launch
+from .glue import GLUE, SPLITS, find
+from .metrics import evaluate
+from .result import Trained, make_result
+
+WARM_UP = 0.06
+"""The part of the updates in which the learning rate rises."""
+
+RUN = {"arch": TEXT, "task": TEXT, "seed": SEED, "flags": TEXT}
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options of ``scripts/finetune.sh``, its command as ``template``, and the words behind ``--`` as ``flags``."""
+    template, argv = split_at_dashes(argv)
+    options, flags = split_at_dashes(argv)
+    parser = Parser(__doc__)
+    parser.add_argument("task", choices=list(GLUE), help="the task")
+    parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
+    parser.add_argument("--data", type=Path, required=True, help="folder with TASK/train.tsv and TASK/dev.tsv, or .gz")
+    parser.add_argument("--out", type=Path, help="output folder (default: RUN/finetuned/TASK)")
+    parser.add_argument("--results", type=Path, help="folder of the result file (default: the output folder)")
+    parser.add_argument("--recipe", default="glue", help="grid and flags (default: glue)")
+    parser.add_argument("--learning-rates", nargs="+", metavar="X", help="rates to try (default: the recipe's)")
+    parser.add_argument("--seeds", nargs="+", metavar="N", help="seeds of each rate (default: the recipe's)")
+    parser.add_argument("--epochs", type=whole_number(1), metavar="N", help="epochs (default: the recipe's)")
+    parser.add_argument("--variant", default="", help="name of the pretrained model among others of its architecture")
+    args = parser.parse_args(options)
+    args.command = shlex.join([f"scripts/{script_name()}", *argv])
+    for name, check in (("learning_rates", _positive), ("seeds", whole_number(0))):
+        try:
+            given = list(dict.fromkeys(map(check, words_of(getattr(args, name) or []))))
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"--{name.replace('_', '-')}: {error}")
+        setattr(args, name, given)
+    return argparse.Namespace(**vars(args), template=template, flags=flags)
+
+
+def _positive(text: str) -> float:
+    """A number above 0."""
+    try:
+        if 0 < float(text) < 1:
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be a number above 0 and below 1, not '{text}'")
+
+
+class FineTuning:
+    """The trainings of one task from one pretrained model.
+
+    Args:
+        args: the result of :func:`parse`.
+
+    Raises:
+        Failure: the run, the recipe or the files of the task cannot be used.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.task, self.pretrained = args, GLUE[args.task], args.run
+        self.recipe = load_recipe(args.recipe)
+        if self.recipe.kind.trained_by != "finetune.sh":
+            raise Failure(f"the recipe {self.recipe.name} is for scripts/{self.recipe.kind.trained_by}")
+        check_flags([*self.recipe.train_flags, *args.flags])
+        self.checkpoint = averaged(args.run)
+        read_text_language(args.run)
+        remedy = "give the output of scripts/train.sh"
+        self.info = read_shaped(args.run / "run.json", RUN, remedy)
+        if self.info["task"] != "masked_lm":
+            raise Failure(f"{args.run} was trained for {self.info['task']}, and masked_lm is needed: {remedy}")
+        self.out: Path = args.out or args.run / "finetuned" / self.task.name
+        self.learning_rates: List[float] = args.learning_rates or self.recipe.learning_rates
+        self.seeds: List[int] = args.seeds or self.recipe.seeds
+        self.epochs: int = args.epochs or self.recipe.epochs
+        self.sets = self.task.read(args.data)
+        self.labels = [example.label for example in self.sets["valid"]]
+
+    def run(self) -> Dict[str, Any]:
+        """Does the trainings that are not done yet, and writes the result file; returns its content.
+
+        Raises:
+            Failure: a training fails.
+        """
+        logging.disable(logging.INFO)  # what fairseq says
+        with locked(self.out) as lock:
+            steps = Steps(self.out)
+            files = [find(self.args.data / self.task.name / f"{name}.tsv") for name in SPLITS.values()]
+            steps.setting(f"{self.task.name} {' '.join(map(sha256, files))}")
+            for name in ("checkpoint.pt", NAME, "dict.txt"):
+                steps.setting(f"{name} {sha256(self.pretrained / name)}")
+            steps.step("encode", ["data/input0"], self._encode)
+            grid = [(lr, seed) for lr in self.learning_rates for seed in self.seeds]
+            done = [self._train(number, len(grid), *cell, steps.settings, lock) for number, cell in enumerate(grid, 1)]
+            result = make_result(self.args, self.task, self.info, self.recipe.name, done, len(self.labels))
+        folder = self.args.results or self.out
+        kind = "-".join(part for part in (self.info["arch"], self.args.variant) if part)
+        write_result(result, folder / f"{result['recipe']}-{kind}-seed{result['seed']}.json")
+        return result
+
+    def _encode(self) -> None:
+        from .data import encode
+
+        encode(self.task, self.sets, self.pretrained, self.out / "data")
+
+    def _train(self, number: int, of: int, lr: float, seed: int, settings: str, lock: int) -> Trained:
+        """One training, its predictions and its scores."""
+        folder = self.out / f"lr{lr:g}-seed{seed}"
+        command, flags = self._command(folder, lr, seed)
+        steps = Steps(folder)
+        steps.settings = settings
+        steps.setting(f"finetune {' '.join(flags)}")
+
+        def work() -> None:
+            self._launch(folder, command, flags, seed, lock, f"{self.task.name} {number} of {of}")
+
+        steps.step("finetune", ["predictions.txt", "train.log"], work)
+        predictions = read_lines(folder / "predictions.txt")
+        if len(predictions) != len(self.labels):
+            raise Failure(f"{folder}/predictions.txt is damaged: remove {folder} and call again")
+        return Trained(folder, lr, seed, evaluate(self.task, predictions, self.labels))
+
+    def _command(self, folder: Path, lr: float, seed: int) -> Tuple[List[str], List[str]]:
+        """The command of fairseq-train, and those of its flags that tell this training from others."""
+        from .model import longest, model_flags
+
+        updates = -(-len(self.sets["train"]) // self.recipe.batch) * self.epochs
+        values = dict(
+            data=self.out / "data",
+            out=folder,
+            user_dir=USER_DIR,
+            checkpoint=self.checkpoint,
+            arch=self.info["arch"],
+            seed=seed,
+            lr=f"{lr:g}",
+            epochs=self.epochs,
+            batch=self.recipe.batch,
+            updates=updates,
+            warmup=round(WARM_UP * updates),
+            classes=len(self.task.labels) or 1,
+            regression="" if self.task.labels else "--regression-target",
+            positions=longest(self.checkpoint),
+        )
+        words = fill(self.args.template, **values)
+        place = words.index("--arch")
+        model = model_flags(self.info["arch"], self.info["flags"].split())
+        flags = [*words[place:], *model, *self.recipe.train_flags, *self.args.flags]
+        return words[1:place], flags
+
+    def _launch(
+        self, folder: Path, command: Sequence[str], flags: Sequence[str], seed: int, lock: int, label: str
+    ) -> None:
+        """Trains, and writes the record and the predictions; the checkpoint goes."""
+        import torch
+
+        from .model import predict
+
+        checkpoints, log = folder / "checkpoints", folder / "train.log"
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        log.unlink(missing_ok=True)
+        record = {"command": self.args.command, "arch": self.info["arch"], "seed": str(seed), "flags": " ".join(flags)}
+        conditions = {"threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())), **provenance(USER_DIR.parent)}
+        write_json(folder / "run.json", {**record, **conditions})
+        alone = ["--distributed-world-size", "1"] if torch.cuda.device_count() > 1 else []
+        words = [*launch.torchrun(launch.Machines(), 1), *command, *flags, *alone]
+        updates = int(flags[flags.index("--total-num-update") + 1])
+        if launch.train(words, log, None if lock < 0 else lock, updates, label):
+            raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
+        predictions = predict(checkpoints / "checkpoint_last.pt", self.out / "data")
+        write_text(folder / "predictions.txt", "".join(f"{line}\n" for line in predictions))
+        shutil.rmtree(checkpoints)
+
+
+def main(argv: List[str]) -> None:
+    args = parse(argv)
+    result = FineTuning(args).run()
+    name = f"{result['arch']} pretrained with seed {result['seed']}"
+    tests = [{"name": name, "subset": test, "scores": entry["scores"]} for test, entry in result["tests"].items()]
+    print(table(tests))
+    say(f"{args.task}: {result['tests'][args.task]['settings']}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,93 @@
+"""What a fine-tuning takes from the pretrained model, and what the tuned model predicts."""
+
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+import fairseq_rope  # noqa: F401  (registers the architectures)
+from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
+
+from ..command import Failure, Parser
+
+HEAD = "sentence_classification_head"
+"""fairseq's name of the head that the criterion trains."""
+
+SENTENCES = 64  # of a batch
+
+
+def model_flags(arch: str, flags: Sequence[str]) -> List[str]:
+    """Those flags of a training that are about the model.
+
+    Args:
+        flags: words of fairseq-train's command line.
+
+    Raises:
+        Failure: the architecture is unknown.
+    """
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise Failure(f"unknown architecture '{arch}': `fairseq-rope info` lists them")
+    parser = Parser(None, add_help=False)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    known = {option for action in parser._actions for option in action.option_strings}
+    chosen: List[str] = []
+    taken = False
+    for word in flags:
+        taken = word.split("=", 1)[0] in known if word.startswith("--") else taken
+        chosen += [word] if taken else []
+    return chosen
+
+
+def longest(checkpoint: Path) -> int:
+    """The number of positions that the model of a checkpoint has.
+
+    Raises:
+        Failure: the checkpoint cannot be used.
+    """
+    try:
+        state = load_checkpoint(checkpoint)
+    except CheckpointError as error:
+        raise Failure(str(error)) from None
+    config = state.get("cfg") or {}
+    task = config.get("task") or {}
+    tokens = (task if isinstance(task, dict) else vars(task)).get("tokens_per_sample")
+    if not isinstance(tokens, int):
+        raise Failure(f"{checkpoint} is not of a masked language model: it has no --tokens-per-sample")
+    return tokens
+
+
+@torch.no_grad()
+def predict(checkpoint: Path, data: Path) -> List[str]:
+    """The predictions for the validation set, in its order: classes, or numbers.
+
+    Args:
+        data: the encoded task.
+
+    Raises:
+        Failure: the checkpoint cannot be used.
+    """
+    try:
+        load_checkpoint(checkpoint)
+    except CheckpointError as error:
+        raise Failure(str(error)) from None
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
+    cuda = torch.cuda.is_available()
+    model: Any = models[0].eval().to("cuda" if cuda else "cpu")
+    dataset = task.load_dataset("valid")
+    batches = task.get_batch_iterator(dataset, max_sentences=SENTENCES, max_positions=task.max_positions())
+    predictions: Dict[int, str] = {}
+    for sample in batches.next_epoch_itr(shuffle=False):
+        sample = utils.move_to_cuda(sample) if cuda else sample
+        logits, _ = model(**sample["net_input"], features_only=True, classification_head_name=HEAD)
+        predictions.update(zip(sample["id"].tolist(), _read(logits, task)))
+    return [predictions[number] for number in range(len(dataset))]
+
+
+def _read(logits: torch.Tensor, task: Any) -> List[str]:
+    """Classes or numbers of a batch, from logits of shape ``(B, C)``."""
+    if task.cfg.regression_target:
+        return [f"{value:.6g}" for value in logits.view(-1).float().tolist()]
+    labels = task.label_dictionary
+    return [labels[index + labels.nspecial] for index in logits.argmax(dim=1).tolist()]

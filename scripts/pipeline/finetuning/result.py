@@ -1,0 +1,70 @@
+"""The result file of a fine-tuning: one task, from one pretrained model. It needs no fairseq."""
+
+import argparse
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from ..files import read_json
+from ..results.collect import curve_entry, training_entry
+from ..results.file import FORMAT
+from ..settings import SETTINGS
+from ..training.log import read_log
+from .glue import GlueTask
+from .metrics import median
+
+
+class Trained(NamedTuple):
+    """One training of the grid."""
+
+    folder: Path
+    learning_rate: float
+    seed: int
+    scores: Dict[str, float]
+
+
+def best_rate(done: Sequence[Trained], metric: str) -> List[Trained]:
+    """The trainings with the learning rate that has the best median; of equal ones, the first."""
+    rates = list(dict.fromkeys(trained.learning_rate for trained in done))
+    groups = [[trained for trained in done if trained.learning_rate == rate] for rate in rates]
+    return max(groups, key=lambda group: median([trained.scores[metric] for trained in group]))
+
+
+def make_result(
+    args: argparse.Namespace, task: GlueTask, info: Dict[str, Any], recipe: str, done: Sequence[Trained], examples: int
+) -> Dict[str, Any]:
+    """The content of the result file. Costs and curves are those of the training in the middle of the best rate.
+
+    Args:
+        args: the options of ``scripts/finetune.sh``.
+        info: the record of the pretraining.
+        examples: number of validation examples.
+    """
+    metric = task.metrics[0]
+    best = sorted(best_rate(done, metric), key=lambda trained: trained.scores[metric])
+    middle = best[(len(best) - 1) // 2].folder
+    log = read_log(middle / "train.log")
+    scores = {key: median([trained.scores[key] for trained in best]) for key in task.metrics}
+    settings = f"median of {len(best)} seeds, learning rate {best[0].learning_rate:g}"
+    pretraining = args.run / SETTINGS
+    return {
+        "format": FORMAT,
+        "recipe": f"{recipe}_{task.name}",
+        "variant": args.variant,
+        "arch": info["arch"],
+        "seed": int(info["seed"]),
+        "settings": pretraining.read_text(encoding="utf-8") if pretraining.is_file() else "",
+        "entries": {},
+        "run": read_json(middle / "run.json"),
+        "training": training_entry(log, 1),
+        "data": {},
+        "curve": curve_entry(log),
+        "grid": [{"learning_rate": trained.learning_rate, "seed": trained.seed, **trained.scores} for trained in done],
+        "tests": {
+            task.name: {
+                "subset": "dev",
+                "sentences": examples,
+                "settings": settings,
+                "scores": {key: {"score": score, "signature": settings} for key, score in scores.items()},
+            }
+        },
+    }
