@@ -6,11 +6,13 @@ The copy has a line for each line of text, and an empty line between two documen
 import hashlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from ..files import replacing_folder, write_json
+from ..processing.base import one_line
 from ..progress import Progress
-from .text import CorpusError, lines
+from ..shape import TEXT
+from .text import CorpusError, lines, objects
 
 Document = List[str]
 """The lines of a document, none of them empty."""
@@ -40,7 +42,7 @@ def find_files(name: str) -> List[Path]:
 
 
 def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
-    """The documents in files. Each ends with its file, and at an empty line.
+    """The documents in files. Each ends with its file, or with its value in a file ``*.jsonl``, and at an empty line.
 
     Args:
         start: if given, documents end before each line that begins with it, and no longer at empty lines.
@@ -48,9 +50,9 @@ def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
     Raises:
         CorpusError: a file cannot be read, or a line is not UTF-8 or absurdly long.
     """
-    for file in files:
+    for part in (part for file in files for part in _parts(file)):
         document: Document = []
-        for line in lines(file):
+        for line in part:
             if document and (line.startswith(start) if start else not line):
                 yield document
                 document = []
@@ -58,6 +60,15 @@ def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
                 document.append(line)
         if document:
             yield document
+
+
+def _parts(file: Path) -> Iterator[Iterable[str]]:
+    """The lines of a file, or of each text in the JSON objects of a file ``*.jsonl``."""
+    if file.name.removesuffix(".gz").endswith(".jsonl"):
+        for values in objects(file, {"*": TEXT}):
+            yield from ([one_line(line) for line in value.split("\n")] for value in values.values())
+    else:
+        yield lines(file)
 
 
 def share(document: Document) -> float:

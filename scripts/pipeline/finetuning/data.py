@@ -1,21 +1,20 @@
-"""Encodes a task of GLUE with the subwords and the dictionary of a pretrained model, as fairseq's task reads it."""
+"""Encodes a task with the subwords and the dictionary of a pretrained model, as fairseq's task reads it."""
 
 from pathlib import Path
-from typing import Dict, List, Sequence
+from typing import Sequence
 
 from ..corpus.binarize import binarize_shard
 from ..corpus.shards import find_shards
 from ..files import copy, replacing_folder, write_text
 from ..prepared import read_prepared
 from ..processing.kinds import text_processing
-from .glue import Example, GlueTask
+from .base import FineTuningTask, Sets
 
 DICTIONARY = "dict.txt"
-Sets = Dict[str, List[Example]]
 
 
-def encode(task: GlueTask, sets: Sets, run: Path, out: Path) -> None:
-    """Replaces the folder ``out`` by ``input0``, ``input1`` and ``label`` of ``sentence_prediction``.
+def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path) -> None:
+    """Replaces the folder ``out`` by ``input0``, ``input1`` and so on and ``label``, as fairseq's task names them.
 
     Args:
         sets: the examples of each set, by fairseq's name.
@@ -29,16 +28,17 @@ def encode(task: GlueTask, sets: Sets, run: Path, out: Path) -> None:
     processing = text_processing(run, prepared, prepared.source, prepared.target)
     processing.load(remedy)
     with replacing_folder(out) as folder:
-        for number in range(len(task.sentences)):
+        for number in range(task.inputs):
             copy(run / DICTIONARY, folder / f"input{number}" / DICTIONARY)
             for split, examples in sets.items():
                 lines = processing.split([example.sentences[number] for example in examples])
                 _binarize(lines, folder / f"input{number}", split)
-        if task.labels:
+        classes = task.labels and task.fairseq == "sentence_prediction"
+        if classes:
             write_text(folder / "label" / DICTIONARY, "".join(f"{label} 1\n" for label in task.labels))
         for split, examples in sets.items():
             labels = [example.label for example in examples]
-            if task.labels:
+            if classes:
                 _binarize(labels, folder / "label", split)
             else:
                 _write_lines(folder / "label" / f"{split}.label", labels)

@@ -1,14 +1,15 @@
-"""Fine-tunes a pretrained masked language model on a task of GLUE, and evaluates it on the validation set.
+"""Fine-tunes a pretrained masked language model on a task, and evaluates it on the validation set.
 
 ::
 
-    scripts/finetune.sh TASK --run RUN --data GLUE [options] [-- fairseq-train flags]
+    scripts/finetune.sh TASK --run RUN --data FOLDER [options] [-- fairseq-train flags]
     scripts/finetune.sh CoLA --run runs/mlm_books/roformer_mlm_small/seed1 --data ~/glue
 
-TASK is one of CoLA, MRPC, RTE, SST-2 and STS-B; GLUE is the folder with TASK/train.tsv and TASK/dev.tsv. RUN is the
-output of train.sh and average.sh. The text is split with the subwords of the pretraining, and cut off at the length of
-its blocks. Each learning rate is tried with each seed; the rate with the best median over seeds counts. It writes the
-predictions of each training, and one result file. It skips trainings that are done; one that was killed begins anew.
+TASK is CoLA, MRPC, RTE, SST-2 or STS-B, and FOLDER has TASK/train.tsv and TASK/dev.tsv, plain or with .gz; or TASK is
+SCM, and FOLDER has input.jsonl: Chinese text without labels, to show that long text works. RUN is the output of
+train.sh and average.sh. The text is split with the subwords of the pretraining, and cut at the length of its blocks.
+Each learning rate is tried with each seed; the rate with the best median over seeds counts. It writes the predictions
+of each training, and one result file. It skips trainings that are done; one that was killed begins anew.
 """
 
 import argparse
@@ -33,9 +34,12 @@ from ..settings import check_flags
 from ..shape import SEED, TEXT
 from ..steps import Steps
 from ..training import launch
-from .glue import GLUE, SPLITS, find
+from .glue import TASKS as GLUE
 from .metrics import evaluate
 from .result import Trained, make_result
+from .scm import SCM
+
+TASKS = {task.name: task for task in (*GLUE, SCM)}
 
 WARM_UP = 0.06
 """The part of the updates in which the learning rate rises."""
@@ -48,12 +52,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     template, argv = split_at_dashes(argv)
     options, flags = split_at_dashes(argv)
     parser = Parser(__doc__)
-    parser.add_argument("task", choices=list(GLUE), help="the task")
+    parser.add_argument("task", choices=list(TASKS), help="the task")
     parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
-    parser.add_argument("--data", type=Path, required=True, help="folder with TASK/train.tsv and TASK/dev.tsv, or .gz")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the files of the task")
     parser.add_argument("--out", type=Path, help="output folder (default: RUN/finetuned/TASK)")
     parser.add_argument("--results", type=Path, help="folder of the result file (default: the output folder)")
-    parser.add_argument("--recipe", default="glue", help="grid and flags (default: glue)")
+    parser.add_argument("--recipe", help="grid and flags (default: glue, of SCM scm)")
     parser.add_argument("--learning-rates", nargs="+", metavar="X", help="rates to try (default: the recipe's)")
     parser.add_argument("--seeds", nargs="+", metavar="N", help="seeds of each rate (default: the recipe's)")
     parser.add_argument("--epochs", type=whole_number(1), metavar="N", help="epochs (default: the recipe's)")
@@ -90,8 +94,8 @@ class FineTuning:
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.args, self.task, self.pretrained = args, GLUE[args.task], args.run
-        self.recipe = load_recipe(args.recipe)
+        self.args, self.task, self.pretrained = args, TASKS[args.task], args.run
+        self.recipe = load_recipe(args.recipe or ("scm" if args.task == SCM.name else "glue"))
         if self.recipe.kind.trained_by != "finetune.sh":
             raise Failure(f"the recipe {self.recipe.name} is for scripts/{self.recipe.kind.trained_by}")
         check_flags([*self.recipe.train_flags, *args.flags])
@@ -117,8 +121,7 @@ class FineTuning:
         logging.disable(logging.INFO)  # what fairseq says
         with locked(self.out) as lock:
             steps = Steps(self.out)
-            files = [find(self.args.data / self.task.name / f"{name}.tsv") for name in SPLITS.values()]
-            steps.setting(f"{self.task.name} {' '.join(map(sha256, files))}")
+            steps.setting(f"{self.task.name} {' '.join(map(sha256, self.task.files(self.args.data)))}")
             for name in ("checkpoint.pt", NAME, "dict.txt"):
                 steps.setting(f"{name} {sha256(self.pretrained / name)}")
             steps.step("encode", ["data/input0"], self._encode)
@@ -163,6 +166,7 @@ class FineTuning:
             user_dir=USER_DIR,
             checkpoint=self.checkpoint,
             arch=self.info["arch"],
+            task=self.task.fairseq,
             seed=seed,
             lr=f"{lr:g}",
             epochs=self.epochs,

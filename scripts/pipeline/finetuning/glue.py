@@ -7,35 +7,24 @@ its test sets are not public, so results are on ``dev``, as in the papers.
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, Sequence, Tuple
 
 from ..corpus.text import CorpusError, raw_file
+from .base import Example, FineTuningTask, Sets, find
 
 SPLITS = {"train": "train", "valid": "dev"}
 """fairseq's name of a set, to GLUE's."""
 
 
-class Example(NamedTuple):
-    """A line of a task."""
-
-    sentences: Tuple[str, ...]
-    label: str
-
-
 @dataclass(frozen=True)
-class GlueTask:
-    """A task: to classify one sentence or two, or to give them a number."""
+class GlueTask(FineTuningTask):
+    """A task with one sentence or two."""
 
-    name: str
-    columns: Tuple[str, ...]
-    sentences: Tuple[str, ...]
+    columns: Tuple[str, ...] = ()
+    sentences: Tuple[str, ...] = ()
     """The columns of the sentences."""
-    label: str
+    label: str = "label"
     """The column of the label."""
-    metrics: Tuple[str, ...]
-    """Keys of the metrics in JSON files; the first one chooses the learning rate."""
-    labels: Tuple[str, ...] = ("0", "1")
-    """The classes, the last one being positive; none: labels are numbers."""
     header: bool = True
     """Whether the first line of a file has the names of the columns."""
 
@@ -67,27 +56,16 @@ class GlueTask:
             raise CorpusError(f"{place}: a sentence is empty: copy it again")
         return Example(sentences, label)
 
-    def read(self, folder: Path) -> Dict[str, List[Example]]:
-        """The examples of each set, by fairseq's name.
+    def files(self, folder: Path) -> List[Path]:
+        return [find(folder / self.name / f"{name}.tsv") for name in SPLITS.values()]
 
-        Raises:
-            CorpusError: a file is missing, empty or broken.
-        """
+    def read(self, folder: Path) -> Sets:
         sets = {}
-        for split, name in SPLITS.items():
-            path = find(folder / self.name / f"{name}.tsv")
+        for split, path in zip(SPLITS, self.files(folder)):
             sets[split] = list(self.examples(path))
             if not sets[split]:
                 raise CorpusError(f"{path}: no examples: copy it again")
         return sets
-
-
-def find(path: Path) -> Path:
-    """The file, or the same with ``.gz``."""
-    for found in (path, path.with_name(f"{path.name}.gz")):
-        if found.is_file():
-            return found
-    raise CorpusError(f"{path} not found (nor with .gz): give the folder with the tasks of GLUE as --data")
 
 
 def _is_number(text: str) -> bool:
@@ -100,14 +78,17 @@ def _is_number(text: str) -> bool:
 PAIR = ("sentence1", "sentence2")
 STRINGS = ("#1 String", "#2 String")
 STSB = ("index", "genre", "filename", "year", "old_index", "source1", "source2", *PAIR, "score")
-RTE = ("not_entailment", "entailment")
-GLUE: Dict[str, GlueTask] = {
-    task.name: task
-    for task in (
-        GlueTask("CoLA", ("source", "label", "mark", "sentence"), ("sentence",), "label", ("matthews",), header=False),
-        GlueTask("MRPC", ("Quality", "#1 ID", "#2 ID", *STRINGS), STRINGS, "Quality", ("f1", "accuracy")),
-        GlueTask("RTE", ("index", *PAIR, "label"), PAIR, "label", ("accuracy",), RTE),
-        GlueTask("SST-2", ("sentence", "label"), ("sentence",), "label", ("accuracy",)),
-        GlueTask("STS-B", STSB, PAIR, "score", ("pearson", "spearman"), labels=()),
-    )
-}
+CLASSES = ("not_entailment", "entailment")
+
+
+def _task(name: str, columns: Tuple[str, ...], sentences: Tuple[str, ...], *metrics: str, **more: Any) -> GlueTask:
+    return GlueTask(name, metrics, len(sentences), columns=columns, sentences=sentences, **more)
+
+
+TASKS = [
+    _task("CoLA", ("source", "label", "mark", "sentence"), ("sentence",), "matthews", header=False),
+    _task("MRPC", ("Quality", "#1 ID", "#2 ID", *STRINGS), STRINGS, "f1", "accuracy", label="Quality"),
+    _task("RTE", ("index", *PAIR, "label"), PAIR, "accuracy", labels=CLASSES),
+    _task("SST-2", ("sentence", "label"), ("sentence",), "accuracy"),
+    _task("STS-B", STSB, PAIR, "pearson", "spearman", labels=(), label="score"),
+]

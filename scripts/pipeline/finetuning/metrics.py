@@ -1,14 +1,14 @@
-"""The metrics of GLUE in percent, from predictions and labels. It needs no fairseq."""
+"""The metrics of fine-tuning in percent, from predictions and labels. It needs no fairseq."""
 
 import math
 import statistics
 from typing import Any, Callable, Dict, List, Sequence
 
 from ..command import Failure
-from .glue import GlueTask
+from .base import FineTuningTask
 
 
-def evaluate(task: GlueTask, predictions: Sequence[str], labels: Sequence[str]) -> Dict[str, float]:
+def evaluate(task: FineTuningTask, predictions: Sequence[str], labels: Sequence[str]) -> Dict[str, float]:
     """The metrics of a task. A correlation with predictions that are all the same is 0.
 
     Args:

@@ -9,7 +9,7 @@ from ..results.collect import curve_entry, training_entry
 from ..results.file import FORMAT
 from ..settings import SETTINGS
 from ..training.log import read_log
-from .glue import GlueTask
+from .base import FineTuningTask
 from .metrics import median
 
 
@@ -30,7 +30,12 @@ def best_rate(done: Sequence[Trained], metric: str) -> List[Trained]:
 
 
 def make_result(
-    args: argparse.Namespace, task: GlueTask, info: Dict[str, Any], recipe: str, done: Sequence[Trained], examples: int
+    args: argparse.Namespace,
+    task: FineTuningTask,
+    info: Dict[str, Any],
+    recipe: str,
+    done: Sequence[Trained],
+    examples: int,
 ) -> Dict[str, Any]:
     """The content of the result file. Costs and curves are those of the training in the middle of the best rate.
 
