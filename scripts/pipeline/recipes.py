@@ -133,7 +133,7 @@ def _find(option: str, folder: Path) -> Path:
 def _load(path: Path, extending: Tuple[Path, ...]) -> Recipe:
     """Reads the recipe in a file, which the recipes in ``extending`` extend."""
     entries, bundled = _read(path), path.parent.samefile(FOLDER)
-    base: Dict[str, Any] = {key: value for key, value in vars(Recipe("")).items() if key in DATA}
+    base: Dict[str, Any] = {key: value for key, value in vars(Recipe("")).items() if key in (*DATA, "task")}
     if "extends" in entries:
         other = entries.pop("extends")
         _check(path, "extends", other, str)
@@ -147,7 +147,8 @@ def _load(path: Path, extending: Tuple[Path, ...]) -> Recipe:
             raise Failure(f"{path}: unknown entry {key!r:.80}; there are: {' '.join(known)}")
         _check(path, key, value, known[key])
     _check_task(path, {**base, **entries})
-    if any(entries.get(key, base[key]) != base[key] for key in DATA):
+    other_kind = TASKS[entries.get("task", base["task"])].is_text != TASKS[base["task"]].is_text
+    if other_kind or any(entries.get(key, base[key]) != base[key] for key in DATA):
         folder = entries.get("folder", base["folder"])
         raw = ROOT / "data" / (folder or path.stem) if bundled else path.parent / folder
         base.update(data=path.stem, raw=raw)
@@ -169,7 +170,7 @@ def _check_task(path: Path, entries: Dict[str, Any]) -> None:
     """Raises Failure for an unknown task, and for entries that it does not have."""
     default = vars(Recipe(""))
     task = entries.get("task", default["task"])
-    if task not in TASKS:
+    if not isinstance(task, str) or task not in TASKS:
         raise Failure(f"{path}: unknown 'task' {task!r:.80}; there are: {' '.join(TASKS)}")
     for key in TRANSLATION if TASKS[task].is_text else ():
         if entries.get(key, default[key]) != default[key]:

@@ -25,7 +25,7 @@ def write(tmp_path):
 def test_every_recipe_of_the_project_loads_by_its_name_and_by_its_path(name):
     recipe = load_recipe(name)
     assert recipe == load_recipe(str(FOLDER / f"{name}.toml")) and recipe.option == recipe.name == name
-    assert not recipe.data or recipe.raw == ROOT / "data" / recipe.data
+    assert not recipe.data or recipe.raw == ROOT / "data" / (recipe.folder or recipe.data)
 
 
 def test_a_recipe_from_elsewhere_finds_its_text_in_its_own_folder(write, tmp_path):
@@ -59,6 +59,18 @@ def test_a_recipe_that_names_other_data_than_the_one_it_extends_does_not_share_t
     assert (own.data, own.flags) == ("mine", load_recipe("small").flags)
 
 
+def test_a_recipe_for_text_names_its_folder_and_shares_data_only_with_text(write, tmp_path):
+    assert load_recipe("lm_books").data == load_recipe("mlm_books").data == "mlm_books"
+    assert load_recipe("lm_books_bytes").raw == ROOT / "data/books"
+    here = load_recipe(str(write(f'{DATA}task = "masked_lm"\nfolder = "texts"')))
+    assert here.raw == tmp_path / "texts" and here.kind.is_text
+    other = load_recipe(str(write('extends = "demo"\ntask = "masked_lm"')))
+    assert (other.data, other.raw) == ("mine", tmp_path)
+    options = Sweep(parse([str(write(DATA + 'task = "language_modeling"'))])).prepare_options
+    assert options == ["--train", tmp_path / "train", "--valid", tmp_path / "valid", "--test", tmp_path / "test",
+                       "--out", ROOT / "runs/mine/data"]  # fmt: skip
+
+
 def test_a_recipe_without_text_trains_and_is_not_reproduced(write):
     path = str(write("max_update = 5"))
     assert load_recipe(path) == Recipe("mine", max_update=5, option=path)
@@ -75,7 +87,16 @@ def test_a_recipe_without_text_trains_and_is_not_reproduced(write):
         ("\x00", "not TOML"),
         ("a = " + "[" * 9999, "not TOML"),
         ("#" * 70000, "larger than 65536 bytes: is it a recipe?"),
-        ("name = 'x'", "unknown entry 'name'; there are: train valid tests"),
+        ("name = 'x'", "unknown entry 'name'; there are: task train valid tests"),
+        ("task = 'lm'", "unknown 'task' 'lm'; there are: translation masked_lm language_modeling"),
+        ("task = 'masked_lm'\ntarget = 'fr'", "'target' is for translation, and 'task' is masked_lm: leave it out"),
+        ("extends = 'mix'\ntask = 'masked_lm'", "'join' is for translation, and 'task' is masked_lm"),
+        ("task = 'masked_lm'\nseeds = [1]", "'seeds' is for fine-tuning, and 'task' is masked_lm"),
+        ("task = 'sentence_prediction'", "'learning_rates' is missing"),
+        ("extends = 'glue'\nseeds = [1, 1]", "'seeds' must be different numbers, none below 0, not [1, 1]"),
+        ("extends = 'glue'\nlearning_rates = [1e-5, nan]", "'learning_rates' must be different numbers"),
+        ("extends = 'glue'\nlearning_rates = [1]", "'learning_rates' must be a list of float, not [1]"),
+        ("task = ['x']", "'task' must be str, not ['x']"),
         ("'a\\nb' = 1".replace("'", '"'), r"unknown entry 'a\nb'"),
         ("max_update = true", "'max_update' must be int, not True"),
         ("max_update = 0", "'max_update' must be a number from 1 to 1,000,000,000"),
@@ -102,7 +123,7 @@ def test_a_wrong_recipe_is_refused_in_one_line(write, text, message):
 @pytest.mark.parametrize(
     "name,message",
     [
-        ("nope", "unknown recipe 'nope'; there are: demo mix"),
+        ("nope", "unknown recipe 'nope'; there are: demo glue"),
         ("a\nb.toml", "a b.toml: there is no such recipe"),
         ("a b.toml", "rename the recipe: its name goes into other names"),
         ("demo.toml", "rename the recipe: there is one of this name in scripts/recipes"),

@@ -1,4 +1,4 @@
-"""Bytes of UTF-8 as tokens, each shown as one character, as fairseq's ``--bpe bytes`` shows them. It needs no fairseq.
+"""Bytes of UTF-8 as tokens, each shown as one character, as with fairseq's ``--bpe bytes``. It needs no fairseq.
 
 As a command, it splits lines, from stdin to stdout: ``python scripts/run.py pipeline.processing.bytes``.
 """

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.corpus.binarize import binarize
 
-from ...commands import ENVIRONMENT, ROOT
+from ...commands import ENVIRONMENT, ROOT, run
 
 DATA = ROOT / "data/demo"
 SUBSETS = {"train": "train.clean", "valid": "valid", "test": "test"}
@@ -44,6 +44,22 @@ def test_the_files_are_those_of_fairseq_preprocess_byte_by_byte(text, tmp_path, 
     assert counts["train"]["de"] == {"sentences": 900, "tokens": tokens, "unknown": 0}
     assert counts["valid"]["en"]["unknown"] >= 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "bpe", "plain"]
+
+
+def test_one_language_has_the_files_of_a_language_model(text, tmp_path):
+    prefixes = [
+        "--trainpref",
+        text / "train.clean.en",
+        "--validpref",
+        text / "valid.en",
+        "--testpref",
+        text / "test.en",
+    ]
+    run("fairseq-preprocess", "--only-source", *prefixes, "--destdir", tmp_path / "plain")
+    binarize(text, ["en"], SUBSETS, tmp_path / "bin", 1, 500)
+    expected = {path.name: path.read_bytes() for path in (tmp_path / "plain").iterdir() if path.suffix != ".log"}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "bin").iterdir()} == expected
+    assert set(expected) == {"dict.txt", *(f"{name}.{kind}" for name in SUBSETS for kind in ("bin", "idx"))}
 
 
 @pytest.mark.slow

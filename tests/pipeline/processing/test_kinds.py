@@ -51,7 +51,9 @@ def test_prepare_json_chooses_the_kind(folder):
 
 
 def test_a_kind_that_does_not_exist_is_named(folder):
-    with pytest.raises(Failure, match=r"has 'unigram' as 'subwords', which must be 'bpe', 'sentencepiece' or 'none': "):
+    with pytest.raises(
+        Failure, match=r"has 'unigram' as 'subwords', which must be 'bpe', 'sentencepiece', 'bytes' or 'none': "
+    ):
         processing(folder, "unigram")
 
 
