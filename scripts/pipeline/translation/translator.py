@@ -5,6 +5,7 @@ from typing import List, Optional, Sequence
 
 from fairseq_rope.checkpoints.model_folder import REMEDY, read_dictionary, read_languages, types
 
+from ..command import Failure
 from ..prepared import read_prepared
 from ..processing.kinds import text_processing
 from .engines import build_engine
@@ -36,8 +37,10 @@ class Translator:
         engine: str = "fairseq",
         quantization: Optional[str] = None,
     ) -> None:
-        source, target = read_languages(folder)
         prepared = read_prepared(folder, REMEDY)
+        if prepared.is_text:
+            raise Failure(f"{folder} has a language model, which does not translate: give a model that was trained to")
+        source, target = read_languages(folder)
         prepared.check([file for file in folder.iterdir() if file.name in prepared.sha256], REMEDY)
         self.processing = text_processing(folder, prepared, source, target)
         self.processing.load(REMEDY, types(read_dictionary(folder / f"dict.{source}.txt", REMEDY)))
