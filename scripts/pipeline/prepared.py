@@ -99,6 +99,12 @@ def read_prepared(folder: Path, remedy: str) -> Prepared:
     )
 
 
+def one_dictionary(data: Path, languages: Iterable[str]) -> bool:
+    """Whether all languages of prepared data have the same dictionary; True before the data are prepared."""
+    dictionaries = [data / "bin" / f"dict.{lang}.txt" for lang in languages]
+    return not all(path.is_file() for path in dictionaries) or len(set(map(sha256, dictionaries))) == 1
+
+
 def read_text_language(data: Path) -> Tuple[str, str]:
     """The language of prepared text, twice.
 

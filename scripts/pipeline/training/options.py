@@ -5,7 +5,8 @@ import shlex
 from pathlib import Path
 from typing import List, Optional, Sequence
 
-from ..command import Parser, script_name, split_at_dashes, whole_number
+from ..command import Failure, Parser, script_name, split_at_dashes, whole_number
+from ..recipes import Recipe
 
 DEVICE_TOKENS = 4096
 KEPT = 10
@@ -54,6 +55,14 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     args = parser.parse_args(options)
     args.command = shlex.join([f"scripts/{script_name()}", *argv])
     return argparse.Namespace(**vars(args), templates=_split(template), flags=flags)
+
+
+def check_recipe(recipe: Recipe, args: argparse.Namespace) -> None:
+    """Raises Failure if the recipe is for another script, or if its task does not have one of the options."""
+    if recipe.kind.trained_by != "train.sh":
+        raise Failure(f"the recipe {recipe.name} is for scripts/{recipe.kind.trained_by}")
+    if args.target_tokens and recipe.kind.is_text:
+        raise Failure("--target-tokens is for translation: give `-- --max-tokens N --update-freq N` in its place")
 
 
 def _split(words: Sequence[str]) -> List[List[str]]:

@@ -20,15 +20,15 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ..command import Failure, fill, run, say
 from ..failures import last_error_in
-from ..files import sha256, write_json, write_text
+from ..files import write_json, write_text
 from ..lock import locked
-from ..prepared import read_languages, read_text_language
+from ..prepared import one_dictionary, read_languages, read_text_language
 from ..provenance import provenance
 from ..recipes import Recipe, load_recipe
 from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, names_batch, train_line
 from ..steps import Steps
 from . import checkpoints, launch
-from .options import DEVICE_TOKENS, KEPT, parse
+from .options import DEVICE_TOKENS, KEPT, check_recipe, parse
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,16 +49,12 @@ class Training:
         self.folder = self.out / "checkpoints"
         recipe = load_recipe(args.recipe) if args.recipe else Recipe("none")
         check_flags([*recipe.train_flags, *args.flags])
-        self.recipe = recipe
+        check_recipe(recipe, args)
+        self.recipe, self.task = recipe, recipe.kind
         self.max_update = args.max_update or recipe.max_update
         self.save_every = args.save_every or recipe.save_every
-        if args.target_tokens and recipe.kind.is_text:
-            raise Failure("--target-tokens is for translation: give `-- --max-tokens N --update-freq N` in its place")
         self.target_tokens = None if names_batch(args.flags) else args.target_tokens or recipe.target_tokens
         self.machines = launch.Machines.of(os.environ)
-        self.task = recipe.kind
-        if self.task.trained_by != "train.sh":
-            raise Failure(f"the recipe {recipe.name} is for scripts/{self.task.trained_by}")
         self.languages, data = self._prepared()
         words = fill(args.templates[self.task.is_text], **self._values())
         place = words.index("--arch")
@@ -89,8 +85,7 @@ class Training:
         """The flag for one dictionary of both languages, as prepare.sh makes it, or two; that of the task for text."""
         if self.task.is_text:
             return self.task.share_embeddings
-        dictionaries = [self.data / "bin" / f"dict.{lang}.txt" for lang in self.languages]
-        joined = not all(path.is_file() for path in dictionaries) or len(set(map(sha256, dictionaries))) == 1
+        joined = one_dictionary(self.data, self.languages)
         return "--share-all-embeddings" if joined else "--share-decoder-input-output-embed"
 
     def _values(self) -> Dict[str, Any]:
