@@ -154,11 +154,12 @@ def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue,
         ),
         (["--train", "{0}/none", "--hold-out", "5"], "no such file or folder"),
         (["--train", "{0}", "--hold-out", "5", "--language", "a/b"], "must be a language code"),
+        (["--train", "{1}", "--hold-out", "5"], "is in the folder of the text"),
         (["--hold-out", "5"], "the following arguments are required: --train"),
     ],
 )
 def test_wrong_options_of_prepare_text_give_one_line_and_leave_nothing(tmp_path, options, message):
     (tmp_path / "a.txt").write_text("text\n")
-    words = [word.format(tmp_path / "a.txt") for word in options]
+    words = [word.format(tmp_path / "a.txt", tmp_path) for word in options]
     one_line(run("scripts/prepare_text.sh", *words, "--out", tmp_path / "out", fails=True), message)
     assert not (tmp_path / "out").exists()

@@ -19,7 +19,7 @@ import logging
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..command import Parser, not_empty, run, say, split_at_dashes
+from ..command import Failure, Parser, not_empty, run, say, split_at_dashes
 from ..files import sha256, write_json
 from ..languages import language
 from ..lock import AS_LONG_AS_IT_TAKES, locked
@@ -91,7 +91,7 @@ class TextPreparation:
         args: the result of :func:`parse`.
 
     Raises:
-        Failure: a file is missing.
+        Failure: a file is missing, or the output would be a part of the text.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -102,6 +102,9 @@ class TextPreparation:
         self.sets: Dict[str, List[Path]] = {
             subset: [file for word in words for file in find_files(word)] for subset, words in given.items()
         }
+        for name in (Path(word).resolve() for words in given.values() for word in words):
+            if name in (self.out, *self.out.parents):
+                raise Failure(f"{args.out} is in the folder of the text, {name}: choose another --out")
         self.subsets = ["train", *reversed(HELD_OUT)] if args.hold_out else list(self.sets)
         self.splitting = SPLITTINGS[args.subwords](args, self.out, [args.language], self.subsets)
 

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from importlib.metadata import version
 from typing import Any, Callable, Dict, List, Sequence
 
 from ..command import Failure
@@ -44,6 +45,11 @@ def _functions() -> Dict[str, Callable[[Sequence[str], Sequence[str], Any], floa
         "pearson": correlation(stats.pearsonr),
         "spearman": correlation(stats.spearmanr),
     }
+
+
+def signature() -> str:
+    """The packages that compute the metrics, with their versions."""
+    return ", ".join(f"{package} {version(package)}" for package in ("scikit-learn", "scipy"))
 
 
 def median(values: Sequence[float]) -> float:

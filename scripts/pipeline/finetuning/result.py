@@ -10,7 +10,7 @@ from ..results.file import FORMAT
 from ..settings import SETTINGS
 from ..training.log import read_log
 from .base import FineTuningTask
-from .metrics import median
+from .metrics import median, signature
 
 
 class Trained(NamedTuple):
@@ -69,7 +69,7 @@ def make_result(
                 "subset": "dev",
                 "sentences": examples,
                 "settings": settings,
-                "scores": {key: {"score": score, "signature": settings} for key, score in scores.items()},
+                "scores": {key: {"score": score, "signature": signature()} for key, score in scores.items()},
             }
         },
     }
