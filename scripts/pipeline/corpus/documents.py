@@ -4,15 +4,16 @@ The copy has a line for each line of text, and an empty line between two documen
 """
 
 import hashlib
+import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from ..files import replacing_folder, write_json
 from ..processing.base import one_line
 from ..progress import Progress
-from ..shape import TEXT
-from .text import CorpusError, lines, objects
+from ..shape import TEXT, Shape, problem
+from .text import CorpusError, lines, raw_file
 
 Document = List[str]
 """The lines of a document, none of them empty."""
@@ -69,6 +70,23 @@ def _parts(file: Path) -> Iterator[Iterable[str]]:
             yield from ([one_line(line) for line in value.split("\n")] for value in values.values())
     else:
         yield lines(file)
+
+
+def objects(path: Path, shape: Shape) -> Iterator[Any]:
+    """The JSON objects of a file, one a line, plain or gzipped.
+
+    Raises:
+        CorpusError: :func:`raw_file` fails, or a line, named by its number, is not JSON of this shape.
+    """
+    for number, line in enumerate(raw_file(path), 1):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            raise CorpusError(f"{path}, line {number}: not JSON, one object a line: copy it again") from None
+        reason = problem(value, shape)
+        if reason:
+            raise CorpusError(f"{path}, line {number}: {reason}: copy it again")
+        yield value
 
 
 def share(document: Document) -> float:

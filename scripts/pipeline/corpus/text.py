@@ -4,19 +4,17 @@ The name of a corpus is its path without the language: ``train`` stands for ``tr
 """
 
 import gzip
-import json
 import math
 import zlib
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..command import Failure
 from ..files import replacing, replacing_folder, write_json
 from ..processing.base import SPACES
 from ..progress import Progress
-from ..shape import Shape, problem
 
 MAX_BYTES = 100_000
 """The longest line in bytes: no sentence is longer, and later tools would spend hours on a longer one."""
@@ -58,23 +56,6 @@ def raw_file(path: Path) -> Iterator[str]:
             yield from raw_lines(file.readline, str(path))
         except (EOFError, OSError, zlib.error) as error:
             raise CorpusError(f"{path}: cannot be read ({error}): copy or download it again") from None
-
-
-def objects(path: Path, shape: Shape) -> Iterator[Any]:
-    """The JSON objects of a file, one a line, plain or gzipped.
-
-    Raises:
-        CorpusError: :func:`raw_file` fails, or a line, named by its number, is not JSON of this shape.
-    """
-    for number, line in enumerate(raw_file(path), 1):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            raise CorpusError(f"{path}, line {number}: not JSON, one object a line: copy it again") from None
-        reason = problem(value, shape)
-        if reason:
-            raise CorpusError(f"{path}, line {number}: {reason}: copy it again")
-        yield value
 
 
 def raw_lines(readline: Callable[[int], bytes], name: str) -> Iterator[str]:

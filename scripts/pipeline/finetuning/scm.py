@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import List
 
-from ..corpus.documents import share
-from ..corpus.text import CorpusError, objects
+from ..corpus.documents import objects, share
+from ..corpus.text import CorpusError
 from ..shape import TEXT
 from .base import Example, FineTuningTask, Sets, find
 

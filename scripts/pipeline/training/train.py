@@ -90,13 +90,12 @@ class Training:
 
     def _values(self) -> Dict[str, Any]:
         """Values of the placeholders in the script."""
-        source, target = self.languages
         return dict(
             data=self.data,
             out=self.out,
             user_dir=ROOT / "fairseq_rope",
-            source=source,
-            target=target,
+            source=self.languages[0],
+            target=self.languages[1],
             share_embeddings=self._share_embeddings(),
             task=self.task.name,
             criterion=self.task.criterion,
