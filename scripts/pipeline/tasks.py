@@ -42,7 +42,7 @@ TASKS: Dict[str, Task] = {
     task.name: task
     for task in (
         Task("translation"),
-        _text("masked_lm", predicts_all=False, criterion="masked_lm"),
+        _text("masked_lm", predicts_all=False, criterion="fused_masked_lm"),
         _text(
             "language_modeling",
             criterion="fused_label_smoothed_cross_entropy",

@@ -142,3 +142,16 @@ def test_recipes_that_extend_each_other_are_refused(write):
     write('extends = "b.toml"', "a")
     with pytest.raises(Failure, match="extends itself"):
         load_recipe(str(write('extends = "a.toml"', "b")))
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("odd roformer_tiny --rope-layout none", "roformer_tiny (odd): fairseq-train: argument --rope-layout: invalid"),
+        ("odd roformer_tiny --warmup 5", "roformer_tiny (odd): fairseq-train: unrecognized arguments: --warmup 5"),
+    ],
+)
+def test_a_system_whose_flags_fairseq_cannot_read_is_refused_before_anything_runs(variant, message):
+    with pytest.raises(Failure) as refused:
+        Sweep(parse(["demo", "--variant", variant]))
+    assert str(refused.value).startswith(message)

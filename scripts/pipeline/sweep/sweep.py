@@ -72,6 +72,7 @@ class Sweep:
         self.subsets["valid"] = recipe.valid  # decisions are made by it
         self.systems = read_systems(words_of(args.archs or recipe.archs), args.variants, args.baseline)
         self.experiments = self._experiments()
+        self._check_options()
 
     def _experiments(self) -> List[Experiment]:
         """All systems with the first seed, then all with the second."""
@@ -94,6 +95,17 @@ class Sweep:
             for seed in args.seeds
             for system in self.systems
         ]
+
+    def _check_options(self) -> None:
+        """Raises Failure if fairseq cannot read the flags of a system: it would end hours later."""
+        from ..training.fairseq_options import parse  # imports fairseq
+
+        for system in self.systems:
+            flags = ["--task", self.recipe.task, "--arch", system.arch, *self.recipe.train_flags]
+            try:
+                parse([*flags, *self.args.flags, *system.flags])
+            except Failure as error:
+                raise Failure(f"{system.title}: {error}") from None
 
     @property
     def is_prepared(self) -> bool:

@@ -24,7 +24,7 @@ def check_options(folder: Path, languages: Optional[Tuple[str, str]], flags: Seq
     Raises:
         Failure: fairseq knows no such option or value, or sentences are too long for it.
     """
-    args = _parse(flags)
+    args = parse(flags)
     if languages is None:
         return
     if args.max_tokens:
@@ -38,7 +38,13 @@ def check_options(folder: Path, languages: Optional[Tuple[str, str]], flags: Seq
             )
 
 
-def _parse(flags: Sequence[str]) -> argparse.Namespace:
+def parse(flags: Sequence[str]) -> argparse.Namespace:
+    """The options of fairseq-train in these flags, one of which is ``--arch``.
+
+    Raises:
+        Failure: fairseq knows no such option or value.
+    """
+
     def refuse(message: str) -> NoReturn:
         what = " ".join(message.split())
         raise Failure(f"fairseq-train: {what}: correct the flags of the recipe, or what follows --")
