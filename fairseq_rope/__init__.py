@@ -15,7 +15,7 @@ __version__ = "0.2.0"
 _handlers, _level = logging.root.handlers[:], logging.root.level
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
-from . import architectures, numpy_names  # noqa: E402, F401
+from . import architectures, numpy_names, wordpieces  # noqa: E402, F401
 from .checkpoints import evaluated  # noqa: E402
 from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
 from .decoding import task  # noqa: E402, F401

@@ -110,11 +110,11 @@ def _average(args: argparse.Namespace) -> str:
 
 def _add_convert(commands: Any) -> None:
     parser = commands.add_parser("convert", help="convert a model to another form")
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the checkpoint to convert")
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the checkpoint, or folder, to convert")
     parser.add_argument(
         "--to", choices=FORMS, required=True, help="; ".join(f"{form}: {what}" for form, what in FORMS.items())
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file or folder to write")
     parser.set_defaults(run=lambda args: f"{args.out}: {convert_file(args.checkpoint, args.to, args.out)}")
 
 

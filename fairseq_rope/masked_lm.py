@@ -1,26 +1,40 @@
 """Masked language models: fairseq's RoBERTa with a position encoding by name."""
 
 from argparse import ArgumentParser
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
+import torch
+from fairseq import hub_utils
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from omegaconf import OmegaConf
-from torch import nn
+from torch import Tensor, nn
 
 from .fields import parse_fields
+from .masked_hub import MaskedHub, bpe_options
 from .options import add_position_args, build_position, reject_unsupported
 from .stacks import PositionalTransformerEncoder
 from .training.dropout import replace_dropout
 
 INITIAL_STD = 0.02  # of all weights, in BERT
+EPS = 1e-5  # of fairseq's layer norms
 
 
 class RoFormerMaskedEncoder(RobertaEncoder):
     """RoBERTa's encoder and head around this plugin's stack of layers; the special symbol is ``<s>``."""
+
+    def __init__(self, args: Any, dictionary: Any) -> None:
+        super().__init__(args, dictionary)
+        has_type = getattr(args, "token_type_embedding", False)
+        self.token_type = nn.Parameter(torch.randn(args.encoder_embed_dim) * INITIAL_STD) if has_type else None
+
+    def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **kwargs: Any) -> Any:
+        if self.token_type is not None:
+            kwargs["token_embeddings"] = self.sentence_encoder.embed_tokens(src_tokens) + self.token_type
+        return super().extract_features(src_tokens, return_all_hiddens, **kwargs)
 
     def build_encoder(self, args: Any, dictionary: Any, embed_tokens: nn.Embedding) -> PositionalTransformerEncoder:
         cfg = TransformerConfig.from_namespace(args)
@@ -38,8 +52,22 @@ class RoFormerMaskedModel(RobertaModel):
     """fairseq's RoBERTa, with the position encoding chosen by name.
 
     ``RoFormerMaskedModel.from_pretrained(folder, "checkpoint.pt", data, bpe=...)`` loads any architecture of the plugin
-    that is a masked language model, for ``fill_mask``, ``extract_features`` and ``predict``.
+    that is a masked language model, for ``fill_mask``, ``extract_features`` and ``predict``. ``data`` has
+    ``dict.txt``; by default it is the folder. If ``vocab.txt`` is there, ``bpe`` is ``wordpiece`` by default.
     """
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str = "checkpoint.pt",
+        data_name_or_path: str = ".",
+        bpe: Optional[str] = None,
+        **kwargs: Any,
+    ) -> MaskedHub:
+        kwargs = {"load_checkpoint_heads": True, **kwargs, **bpe_options(model_name_or_path, data_name_or_path, bpe)}
+        found = hub_utils.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
+        return MaskedHub(found["args"], found["task"], found["models"][0])
 
     @classmethod
     def hub_models(cls) -> Dict[str, Any]:
@@ -47,11 +75,17 @@ class RoFormerMaskedModel(RobertaModel):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Adds the flags of fairseq's RoBERTa, ``--encoder-position``, each encoding's own, and those of activation
-        checkpointing, which RoBERTa lacks."""
+        """Adds the flags of fairseq's RoBERTa, ``--encoder-position``, each encoding's own, those of activation
+        checkpointing, and two that make it BERT."""
         RobertaModel.add_args(parser)
         parser.add_argument("--checkpoint-activations", action="store_true", help="compute activations twice")
         parser.add_argument("--offload-activations", action="store_true", help="and keep them on the CPU meanwhile")
+        parser.add_argument(
+            "--layer-norm-eps", type=float, metavar="X", help=f"in every layer norm; BERT has 1e-12 (default: {EPS})"
+        )
+        parser.add_argument(
+            "--token-type-embedding", action="store_true", help="add one trained vector to every token, as BERT does"
+        )
         add_position_args(parser, ["encoder"])
 
     @classmethod
@@ -70,4 +104,8 @@ class RoFormerMaskedModel(RobertaModel):
         base_architecture(args)
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))
         replace_dropout(model)
+        eps = getattr(args, "layer_norm_eps", None)
+        for module in model.modules():
+            if eps is not None and isinstance(module, type(model.encoder.lm_head.layer_norm)):
+                module.eps = eps
         return model

@@ -1,22 +1,25 @@
-"""One model in different forms: both layouts of RoPE, this plugin's checkpoints and fairseq's own.
+"""One model in different forms: both layouts of RoPE, this plugin's checkpoints, fairseq's own, Hugging Face's folders.
 
 ::
 
     fairseq-rope convert CHECKPOINT --to half --out FILE
     fairseq-rope convert CHECKPOINT --to plugin --out FILE
+    fairseq-rope convert FOLDER --to plugin --out RUN
+    fairseq-rope convert RUN --to hugging-face --out FOLDER
 """
 
 from pathlib import Path
 
 from ..positions.rope import LAYOUTS
-from . import fairseq_transformer, rope_layout
+from . import fairseq_transformer, hugging_face, rope_layout
 from .configuration import model_configuration
 from .files import load_checkpoint, save_checkpoint
 
 FORMS = {
     **{layout: f"RoPE's layout {layout}" for layout in LAYOUTS},
-    "plugin": "fairseq's own transformer as this plugin's model",
+    "plugin": "fairseq's own transformer, or a Hugging Face folder of RoFormer or BERT, as this plugin's model",
     "fairseq": "the way back",
+    "hugging-face": "a masked language model as a folder for Hugging Face's transformers",
 }
 """Name of a form, to its description."""
 
@@ -24,9 +27,15 @@ FORMS = {
 def convert_file(path: Path, to: str, out: Path) -> str:
     """Writes the checkpoint ``path`` to ``out`` in the form ``to``, one of :data:`FORMS`; returns what it became.
 
+    ``path`` is a folder if it is Hugging Face's, and ``out`` a folder if one side is.
+
     Raises:
         CheckpointError: the checkpoint cannot be loaded or written, or has no such form.
     """
+    if to == "hugging-face":
+        return hugging_face.export_folder(path, out)
+    if to == "plugin" and path.is_dir():
+        return hugging_face.import_folder(path, out)
     state = load_checkpoint(path)
     if to in LAYOUTS:
         converted = rope_layout.convert_checkpoint(state, to)

@@ -83,3 +83,28 @@ def replacing(path: Path) -> Iterator[Path]:
         if str(error.filename).startswith(str(path.with_name(prefix))):
             error.filename = str(path)  # the name that the user knows
         raise
+
+
+@contextmanager
+def making_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, beside ``path``; it becomes ``path`` when the block ends, and vanishes if the block fails.
+
+    Raises:
+        CheckpointError: ``path`` exists.
+        OSError: it cannot be written; ``filename`` is ``path``.
+    """
+    if path.exists() or path.is_symlink():
+        raise CheckpointError(f"{path} exists already: choose another folder, or remove it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
+        written = Path(temporary) / "made"
+        written.mkdir()
+        try:
+            yield written
+            os.rename(written, path)
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(str(written), str(path))) from error
+        except OSError as error:
+            if error.errno is not None:
+                error.filename = str(path)  # the name that the user knows
+            raise

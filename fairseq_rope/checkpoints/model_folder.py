@@ -14,6 +14,7 @@ from fairseq.data import Dictionary
 from .files import CheckpointError, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
+DICTIONARY = "dict.txt"  # of language models
 REMEDY = "scripts/average.sh makes a complete model folder"
 
 

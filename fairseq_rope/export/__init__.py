@@ -6,11 +6,11 @@
 import hashlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
 from ..checkpoints import model_folder
+from ..checkpoints.files import making_folder
 
 QUANTIZATIONS = (*("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"),)
 """CTranslate2's names of number formats."""
@@ -67,19 +67,10 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None, besi
     spec = transformer(model)
     spec.validate()
     spec.optimize(quantization or "float32")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary:
-        written = Path(temporary) / "model"
-        written.mkdir()
-        try:
-            spec.save(str(written))
-            for file in beside:
-                shutil.copy(file, written)
-            os.rename(written, out)
-        except OSError as error:
-            if error.errno is not None:
-                error.filename = str(out)  # the name that the user knows
-            raise
+    with making_folder(out) as written:
+        spec.save(str(written))
+        for file in beside:
+            shutil.copy(file, written)
 
 
 def exported(run: Path, quantization: Optional[str] = None) -> Path:

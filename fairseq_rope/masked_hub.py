@@ -1,0 +1,62 @@
+"""A trained masked language model for use from Python, on fairseq's interface."""
+
+from pathlib import Path
+from typing import Any, List, Tuple
+
+import torch
+from fairseq.models.roberta.hub_interface import RobertaHubInterface
+
+from .wordpieces import VOCABULARY
+
+MASK = "<mask>"
+
+
+class MaskedHub(RobertaHubInterface):
+    """fairseq's interface, with a ``fill_mask`` that keeps spaces and takes special symbols as answers."""
+
+    @torch.no_grad()
+    def fill_mask(self, masked_input: str, topk: int = 5) -> List[Tuple[str, float, str]]:
+        """The likeliest words at ``<mask>``: the text with each of them, its probability, and the word, best first.
+
+        Args:
+            masked_input: a text with one ``<mask>``.
+            topk: how many.
+
+        Raises:
+            ValueError: the text has no ``<mask>`` or several, or is longer than the model's limit.
+        """
+        dictionary: Any = self.task.source_dictionary
+        if masked_input.count(MASK) != 1:
+            raise ValueError(
+                f"the text must have one {MASK}, not {masked_input.count(MASK)}: 'The old king {MASK} a dog.'"
+            )
+        before, behind = (self.bpe.encode(span.strip()) for span in masked_input.split(MASK))
+        line = f"<s> {before} {MASK} {behind} </s>"
+        tokens = dictionary.encode_line(line, append_eos=False, add_if_not_exist=False).long()
+        if len(tokens) > self.model.max_positions():
+            raise ValueError(
+                f"the text has {len(tokens)} tokens, and the model takes {self.model.max_positions()}: shorten it"
+            )
+        mask = int(tokens.eq(dictionary.index(MASK)).nonzero())
+        was_training = self.model.training
+        self.model.eval()
+        logits = self.model(tokens[None].to(self.device))[0][0, mask]
+        self.model.train(was_training)
+        best = logits.float().softmax(dim=0).topk(min(topk, len(dictionary)))
+        words = [self.bpe.decode(dictionary[int(index)]) for index in best.indices]
+        return [(masked_input.replace(MASK, word), float(p), word) for word, p in zip(words, best.values)]
+
+
+def bpe_options(folder: str, data: str, bpe: Any) -> Any:
+    """Keyword arguments for fairseq that choose how text is split, by default as ``vocab.txt`` says if it is there.
+
+    Args:
+        folder: the model folder.
+        data: of the dictionary, absolute or relative to ``folder``.
+        bpe: a name of ``--bpe``, or None.
+    """
+    places = [Path(folder), Path(folder, data)]
+    vocabulary = next((place / VOCABULARY for place in places if (place / VOCABULARY).is_file()), None)
+    if bpe is None:
+        bpe = "gpt2" if vocabulary is None else "wordpiece"
+    return {"bpe": bpe, **({"wordpiece_vocab": str(vocabulary)} if vocabulary else {})}

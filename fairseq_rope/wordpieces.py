@@ -1,0 +1,148 @@
+"""The word pieces of BERT and RoFormer: ``vocab.txt``, and how text is split into them (fairseq's ``--bpe wordpiece``).
+
+``tokenizer_config.json`` beside the vocabulary has the settings, under Hugging Face's names: ``do_lower_case``,
+``strip_accents``, ``tokenize_chinese_chars``, and ``tokenizer_class``. RoFormer's tokeniser first cuts text into
+Chinese words, and keeps those that are in the vocabulary.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Iterator, List
+
+from fairseq.data.encoders import register_bpe
+from fairseq.dataclass import FairseqDataclass
+
+VOCABULARY, SETTINGS = "vocab.txt", "tokenizer_config.json"
+SPECIAL = {"[CLS]": "<s>", "[PAD]": "<pad>", "[SEP]": "</s>", "[UNK]": "<unk>", "[MASK]": "<mask>"}
+"""Special symbols of BERT, to fairseq's; all but the last come first in every dictionary, in this order."""
+
+SWITCHES: Dict[str, Any] = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+CHINESE_WORDS = ("RoFormerTokenizer", "RoFormerTokenizerFast")
+LONGEST_WORD = 100  # characters; longer ones are unknown in BERT
+CHINESE = "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3000-\u303f\uff00-\uffef]"
+
+
+def read_vocabulary(path: Path) -> List[str]:
+    """The word pieces, one a line, in the order of their numbers.
+
+    Raises:
+        ValueError: the file is missing or damaged, has a piece twice, or lacks a special symbol.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path}: missing: it has the word pieces of the model, one a line")
+    try:
+        pieces = path.read_bytes().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 ({error.reason}): fetch it again") from None
+    pieces = [piece[:-1] if piece.endswith("\r") else piece for piece in pieces]
+    if pieces[-1] == "":
+        pieces.pop()
+    numbers: Dict[str, int] = {}
+    for number, piece in enumerate(pieces, start=1):
+        if piece.split() != [piece]:
+            raise ValueError(f"{path}, line {number}: {piece!a:.60} is not one piece without spaces: fetch it again")
+        if piece in SPECIAL.values():
+            raise ValueError(f"{path}, line {number}: {piece} is a special symbol of fairseq: rename it in all files")
+        if piece in numbers:
+            raise ValueError(
+                f"{path}, line {number}: {piece!a:.60} is in line {numbers[piece]} already: fetch it again"
+            )
+        numbers[piece] = number
+    missing = [symbol for symbol in SPECIAL if symbol not in numbers]
+    if missing:
+        raise ValueError(
+            f"{path}: there is no {missing[0]}: a vocabulary of BERT's word pieces has {', '.join(SPECIAL)}"
+        )
+    return pieces
+
+
+def read_settings(folder: Path) -> Dict[str, Any]:
+    """The settings in ``tokenizer_config.json`` that matter here; the defaults of BERT where there is none.
+
+    Raises:
+        ValueError: the file is damaged, or a setting has a wrong type.
+    """
+    path = folder / SETTINGS
+    try:
+        given = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path}: not JSON: fetch it again, or remove it") from None
+    if not isinstance(given, dict):
+        raise ValueError(f"{path}: not an object of JSON: fetch it again, or remove it")
+    settings = {name: given.get(name, default) for name, default in SWITCHES.items()}
+    for name, value in settings.items():
+        if not isinstance(value, bool) and value is not SWITCHES[name]:
+            raise ValueError(f"{path}: {name} must be true or false, not {value!a:.60}")
+    settings["tokenizer_class"] = given.get("tokenizer_class", "BertTokenizer")
+    if not isinstance(settings["tokenizer_class"], str):
+        raise ValueError(f"{path}: tokenizer_class must be a name, not {settings['tokenizer_class']!a:.60}")
+    return settings
+
+
+def _package(name: str) -> Any:
+    try:
+        return __import__(name)
+    except ImportError as error:
+        raise ValueError(f"{name} is not installed: pip install 'fairseq_rope[hugging-face]'") from error
+
+
+@dataclass
+class WordPieceConfig(FairseqDataclass):
+    wordpiece_vocab: str = field(
+        default=VOCABULARY, metadata={"help": f"the word pieces, one a line; {SETTINGS} beside it has the settings"}
+    )
+
+
+@register_bpe("wordpiece", dataclass=WordPieceConfig)
+class WordPiece:
+    """Splits text as the tokenisers of BERT and RoFormer do, by the packages ``tokenizers`` and ``rjieba``.
+
+    Raises:
+        ValueError: a package is missing, or a file cannot be used.
+    """
+
+    def __init__(self, cfg: Any) -> None:
+        path = Path(cfg.wordpiece_vocab)
+        pieces = read_vocabulary(path)
+        settings = read_settings(path.parent)
+        tokenizers = _package("tokenizers")
+        self.vocabulary = {piece: number for number, piece in enumerate(pieces)}
+        self._model = tokenizers.models.WordPiece(
+            self.vocabulary, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD
+        )
+        self._words = tokenizers.pre_tokenizers.BertPreTokenizer()
+        self._jieba = _package("rjieba") if settings["tokenizer_class"] in CHINESE_WORDS else None
+        chars = bool(settings["tokenize_chinese_chars"])
+        lower, accents = settings["do_lower_case"], settings["strip_accents"]
+        options = dict(clean_text=True, strip_accents=accents, lowercase=bool(lower))
+        self._normalizer = tokenizers.normalizers.BertNormalizer(
+            handle_chinese_chars=chars and self._jieba is None, **options
+        )
+        self._characters = tokenizers.normalizers.BertNormalizer(
+            handle_chinese_chars=chars, clean_text=False, strip_accents=False, lowercase=False
+        )
+
+    def encode(self, x: str) -> str:
+        """``x`` as word pieces with spaces between them; unknown ones are ``<unk>``."""
+        text = self._normalizer.normalize_str(x)
+        return " ".join(piece for word in self._cut(text) for piece in self._pieces(word))
+
+    def _cut(self, text: str) -> Iterator[str]:
+        """Words; of Chinese, as RoFormer's authors do it: those in the vocabulary, and single characters."""
+        for part in [text] if self._jieba is None else self._jieba.cut(text, False):
+            if self._jieba is not None and part in self.vocabulary:
+                yield part
+            else:
+                yield from (word for word, _ in self._words.pre_tokenize_str(self._characters.normalize_str(part)))
+
+    def _pieces(self, word: str) -> List[str]:
+        return [SPECIAL.get(token.value, token.value) for token in self._model.tokenize(word)]
+
+    def decode(self, x: str) -> str:
+        """Word pieces as text, in which there are no spaces between Chinese characters."""
+        return re.sub(f"(?<={CHINESE}) (?={CHINESE})", "", x.replace(" ##", ""))
+
+    def is_beginning_of_word(self, x: str) -> bool:
+        return not x.startswith("##")
