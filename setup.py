@@ -47,6 +47,12 @@ setup(
         "ko": ["sacrebleu[ko]"],
         "plot": ["matplotlib>=3.9"],
         "export": ["ctranslate2>=4.8"],
+        # BERT's and RoFormer's checkpoints and word pieces: fairseq-rope convert, --bpe wordpiece
+        "hugging-face": [
+            'safetensors>=0.5; python_version >= "3.11"',
+            'tokenizers>=0.22; python_version >= "3.11"',
+            'rjieba>=0.2; python_version >= "3.11"',
+        ],
         "tensorboard": ["tensorboard"],  # which fairseq-train --tensorboard-logdir writes with
         "sweep": [
             'snakemake>=9.27,<10; python_version >= "3.11"',

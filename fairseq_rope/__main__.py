@@ -119,7 +119,7 @@ def _add_convert(commands: Any) -> None:
 
 
 def _add_export(commands: Any) -> None:
-    parser = commands.add_parser("export", help="make a folder that CTranslate2 translates with")
+    parser = commands.add_parser("export", help="make a folder for CTranslate2")
     parser.add_argument("folder", type=Path, metavar="RUN", help="model folder, or a checkpoint with dictionaries")
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder to make")
     parser.add_argument("--quantization", choices=QUANTIZATIONS, help="number format (default: float32)")
@@ -127,8 +127,10 @@ def _add_export(commands: Any) -> None:
 
 
 def _export(args: argparse.Namespace) -> str:
-    export(args.folder, args.out, args.quantization)
-    return f"{args.out}: {args.folder} for CTranslate2, {args.quantization or 'float32'}"
+    lost = export(args.folder, args.out, args.quantization)
+    return f"{args.out}: {args.folder} for CTranslate2, {args.quantization or 'float32'}" + (
+        f"; {lost}" if lost else ""
+    )
 
 
 def _add_plot(commands: Any) -> None:

@@ -15,6 +15,7 @@ from .files import CheckpointError, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 DICTIONARY = "dict.txt"  # of language models
+LANGUAGE_TASKS = ("masked_lm", "language_modeling")
 REMEDY = "scripts/average.sh makes a complete model folder"
 
 
@@ -26,8 +27,7 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
             ``prepare.json`` does not belong to the model.
     """
     state = load_checkpoint(folder / checkpoint)
-    task = (state.get("cfg") or {}).get("task", {})
-    task = task if isinstance(task, dict) else vars(task)
+    task = _task(state)
     source, target = task.get("source_lang"), task.get("target_lang")
     if not source or not target:
         raise CheckpointError(f"{folder}: the model was trained without --source-lang and --target-lang")
@@ -80,7 +80,7 @@ def check_files(folder: Path, *names: str) -> None:
 
 def text_files(folder: Path) -> List[Path]:
     """The files that say how to split text, as far as they are there."""
-    names = ("prepare.json", "bpecodes", "sentencepiece.bpe.model")
+    names = ("prepare.json", "bpecodes", "sentencepiece.bpe.model", "vocab.txt", "tokenizer_config.json")
     return [folder / name for name in names if (folder / name).is_file()] + sorted(folder.glob("vocabulary.*"))
 
 
@@ -91,6 +91,39 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
         CheckpointError: a file is missing or cannot be used, or the checkpoint names no languages.
     """
     read_languages(folder, checkpoint)
+    return _load(folder, checkpoint)
+
+
+def load_any_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
+    """As :func:`load_model`, and also a language model with ``dict.txt`` beside its checkpoint.
+
+    Raises:
+        CheckpointError: a file is missing or cannot be used, or files do not belong together.
+    """
+    state = load_checkpoint(folder / checkpoint)
+    task = _task(state)
+    if task.get("_name", task.get("task")) not in LANGUAGE_TASKS:
+        return load_model(folder, checkpoint)
+    remedy = "copy it from the folder of the binarised data"
+    if not (folder / DICTIONARY).is_file():
+        raise CheckpointError(f"{folder / DICTIONARY}: missing: {remedy}")
+    dictionary = read_dictionary(folder / DICTIONARY, remedy)
+    if task.get("_name", task.get("task")) == "masked_lm":
+        dictionary.add_symbol("<mask>")  # as the task does
+    tables = [value for name, value in state["model"].items() if name.endswith("embed_tokens.weight")]
+    if tables and len(dictionary) != len(tables[0]):
+        types = f"{len(dictionary)} types with fairseq's own, the model {len(tables[0])}"
+        raise CheckpointError(f"{folder / DICTIONARY} has {types}: {remedy}")
+    return _load(folder, checkpoint)
+
+
+def _task(state: Dict[str, Any]) -> Dict[str, Any]:
+    """The task's options in a loaded checkpoint."""
+    task = (state.get("cfg") or {}).get("task", {})
+    return task if isinstance(task, dict) else vars(task)
+
+
+def _load(folder: Path, checkpoint: str) -> Any:
     overrides = {"data": str(folder)}
     models, _, _ = checkpoint_utils.load_model_ensemble_and_task([str(folder / checkpoint)], overrides)
     return models[0].eval()

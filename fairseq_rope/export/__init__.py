@@ -1,4 +1,7 @@
-"""Export to CTranslate2: a folder that ``ctranslate2.Translator(folder)`` translates with, without fairseq or PyTorch.
+"""Export to CTranslate2: a folder that its engine computes with, without fairseq or PyTorch.
+
+``ctranslate2.Translator(folder)`` translates, ``ctranslate2.Generator(folder)`` is a causal language model, and
+``ctranslate2.Encoder(folder)`` a masked one.
 
 :func:`export` exports a run, and :func:`export_model` a model in memory. Both need the package ``ctranslate2``.
 """
@@ -11,6 +14,7 @@ from typing import Any, Optional, Sequence
 
 from ..checkpoints import model_folder
 from ..checkpoints.files import making_folder
+from ..masked_lm import RoFormerMaskedModel
 
 QUANTIZATIONS = (*("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"),)
 """CTranslate2's names of number formats."""
@@ -31,8 +35,8 @@ def engine() -> Any:
     return ctranslate2
 
 
-def export(run: Path, out: Path, quantization: Optional[str] = None) -> None:
-    """Exports a trained model, with the files that say how to split text.
+def export(run: Path, out: Path, quantization: Optional[str] = None) -> str:
+    """Exports a trained model, with the files that say how to split text; returns what has no place in the engine.
 
     Args:
         run: a model folder, or a checkpoint with its dictionaries beside it.
@@ -45,11 +49,13 @@ def export(run: Path, out: Path, quantization: Optional[str] = None) -> None:
     """
     _check(out, quantization)
     folder, checkpoint = (run.parent, run.name) if run.is_file() else (run, model_folder.CHECKPOINT)
-    export_model(model_folder.load_model(folder, checkpoint), out, quantization, model_folder.text_files(folder))
+    model = model_folder.load_any_model(folder, checkpoint)
+    export_model(model, out, quantization, model_folder.text_files(folder))
+    return "features only, without the head for masked words" if isinstance(model, RoFormerMaskedModel) else ""
 
 
 def export_model(model: Any, out: Path, quantization: Optional[str] = None, beside: Sequence[Path] = ()) -> None:
-    """Exports a :class:`fairseq_rope.RoFormerModel`; the vocabularies are the dictionaries that it was built with.
+    """Exports a model of this plugin; the vocabularies are the dictionaries that it was built with.
 
     Args:
         model: not changed.
@@ -62,9 +68,9 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None, besi
             compute what the model does.
     """
     _check(out, quantization)
-    from .spec import transformer  # imports ctranslate2
+    from .spec import specification  # imports ctranslate2
 
-    spec = transformer(model)
+    spec = specification(model)
     spec.validate()
     spec.optimize(quantization or "float32")
     with making_folder(out) as written:

@@ -10,8 +10,9 @@ from torch import nn
 class Parameters:
     """Copies of a model's parameters by name, in fp32 on the CPU, with a list of those that nobody has taken yet."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self._left = {name: value for name, value in model.state_dict().items() if not name.endswith(".version")}
+    def __init__(self, model: nn.Module, prefix: str = "") -> None:
+        state = {f"{prefix}{name}": value for name, value in model.state_dict().items()}
+        self._left = {name: value for name, value in state.items() if not name.endswith(".version")}
 
     def take(self, name: str) -> Any:
         """A copy, as an array, because the engine's quantisation works in place."""

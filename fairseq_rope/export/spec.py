@@ -1,9 +1,17 @@
 """A model of this project as the specification that CTranslate2's engine runs."""
 
-from typing import Any
+from typing import Any, Dict, List
 
-from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
+from ctranslate2.specs import (
+    TransformerDecoderModelSpec,
+    TransformerEncoderModelSpec,
+    TransformerSpec,
+    common_spec,
+    transformer_spec,
+)
 
+from ..language_model import RoFormerLanguageModel
+from ..masked_lm import RoFormerMaskedModel
 from ..positions import PositionEncoding
 from .parameters import Parameters
 from .positions import expression
@@ -26,25 +34,29 @@ UNSUPPORTED = {
 """Options that change what a model computes, to the reason why CTranslate2's engine cannot compute it."""
 
 
-def transformer(model: Any) -> TransformerSpec:
-    """The engine's specification of ``model``, a :class:`fairseq_rope.RoFormerModel`, with its parameters in fp32.
+def specification(model: Any) -> Any:
+    """The engine's specification of ``model``, one of this plugin's, with its parameters in fp32.
+
+    Of a masked model, the engine computes the features: it has no head for masked words.
 
     Raises:
         ValueError: the engine does not compute what the model does; the message says what, and why.
     """
-    _check(model)
+    if isinstance(model, RoFormerMaskedModel):
+        return _masked(model)
+    return _causal(model) if isinstance(model, RoFormerLanguageModel) else _transformer(model)
+
+
+def _transformer(model: Any) -> TransformerSpec:
+    _check({"encoder": model.encoder, "decoder": model.decoder})
     parameters = Parameters(model)
     spec = TransformerSpec(_encoder(model.encoder, parameters), _decoder(model.decoder, parameters))
     parameters.check_none_left()
-    for side, register in (("encoder", spec.register_source_vocabulary), ("decoder", spec.register_target_vocabulary)):
-        symbols = list(getattr(model, side).dictionary.symbols)
-        if len(set(symbols)) < len(symbols):
-            raise ValueError(f"the {side}'s dictionary has a word twice: CTranslate2's engine would mistake one for it")
-        register(symbols)
-    dictionary = model.decoder.dictionary
+    spec.register_source_vocabulary(_words(model.encoder.dictionary, "encoder"))
+    spec.register_target_vocabulary(_words(model.decoder.dictionary, "decoder"))
     config = spec.config
-    config.bos_token, config.eos_token, config.unk_token = dictionary.bos_word, dictionary.eos_word, dictionary.unk_word
-    config.decoder_start_token = dictionary.eos_word  # fairseq's targets begin with </s>
+    _name_special_symbols(config, model.decoder.dictionary)
+    config.decoder_start_token = model.decoder.dictionary.eos_word  # fairseq's targets begin with </s>
     config.add_source_eos = True
     # the engine does not read these, but its callers do: tokens, </s> counted
     config.add_attribute("max_source_positions", model.encoder.max_source_positions)
@@ -52,12 +64,48 @@ def transformer(model: Any) -> TransformerSpec:
     return spec
 
 
-def _check(model: Any) -> None:
-    if not all(
-        isinstance(getattr(stack, "position", None), PositionEncoding) for stack in (model.encoder, model.decoder)
-    ):
+def _causal(model: Any) -> TransformerDecoderModelSpec:
+    _check({"decoder": model.decoder})
+    parameters = Parameters(model)
+    spec = TransformerDecoderModelSpec(_decoder(model.decoder, parameters, attends_to_encoder=False))
+    parameters.check_none_left()
+    spec.register_vocabulary(_words(model.decoder.dictionary, "decoder"))
+    _name_special_symbols(spec.config, model.decoder.dictionary)
+    spec.config.add_attribute("max_target_positions", model.decoder.max_target_positions)
+    return spec
+
+
+def _masked(model: Any) -> TransformerEncoderModelSpec:
+    stack = model.encoder.sentence_encoder
+    _check({"encoder": stack})
+    parameters = Parameters(stack, "encoder.")
+    encoder = _encoder(stack, parameters)
+    parameters.check_none_left()
+    if model.encoder.token_type is not None:  # the same vector for every word
+        encoder.embeddings[0].weight += model.encoder.token_type.detach().float().cpu().numpy()
+    spec = TransformerEncoderModelSpec(encoder)
+    spec.register_vocabulary(_words(model.encoder.dictionary, "encoder"))
+    _name_special_symbols(spec.config, model.encoder.dictionary)
+    spec.config.layer_norm_epsilon = model.encoder.lm_head.layer_norm.eps
+    spec.config.add_attribute("max_source_positions", model.encoder.max_positions())
+    return spec
+
+
+def _words(dictionary: Any, side: str) -> List[str]:
+    symbols = list(dictionary.symbols)
+    if len(set(symbols)) < len(symbols):
+        raise ValueError(f"the {side}'s dictionary has a word twice: CTranslate2's engine would mistake one for it")
+    return symbols
+
+
+def _name_special_symbols(config: Any, dictionary: Any) -> None:
+    config.bos_token, config.eos_token, config.unk_token = dictionary.bos_word, dictionary.eos_word, dictionary.unk_word
+
+
+def _check(stacks: Dict[str, Any]) -> None:
+    if not all(isinstance(getattr(stack, "position", None), PositionEncoding) for stack in stacks.values()):
         raise ValueError("fairseq's own models are exported by CTranslate2's own converter, ct2-fairseq-converter")
-    cfg = model.decoder.cfg
+    cfg = list(stacks.values())[-1].cfg
     for option, reason in UNSUPPORTED.items():
         if getattr(cfg, option, None):
             flag = f"--{option.replace('_', '-')}"
@@ -66,7 +114,7 @@ def _check(model: Any) -> None:
         raise ValueError(
             f"--activation-fn {cfg.activation_fn} cannot be exported: CTranslate2's engine has {', '.join(ACTIVATIONS)}"
         )
-    for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
+    for side, stack in stacks.items():
         if not len(stack.layers):
             raise ValueError(f"--{side}-layers 0 cannot be exported: CTranslate2's engine needs at least one layer")
 
@@ -91,13 +139,15 @@ def _encoder(stack: Any, parameters: Parameters) -> Any:
     return spec
 
 
-def _decoder(stack: Any, parameters: Parameters) -> Any:
+def _decoder(stack: Any, parameters: Parameters, attends_to_encoder: bool = True) -> Any:
     projections = {"project_in": stack.project_in_dim, "project_out": stack.project_out_dim}
     projected = any(module is not None for module in projections.values())
-    spec = transformer_spec.TransformerDecoderSpec(**_options(stack, "decoder"), project_in_out=projected)
+    spec = transformer_spec.TransformerDecoderSpec(
+        **_options(stack, "decoder"), project_in_out=projected, with_encoder_attention=attends_to_encoder
+    )
     parameters.embedding(spec.embeddings, "decoder.embed_tokens")
     _common(spec, stack, "decoder", parameters)
-    for i, layer in enumerate(spec.layer):
+    for i, layer in enumerate(spec.layer if attends_to_encoder else []):
         name = f"decoder.layers.{i}.encoder_attn"
         parameters.norm(layer.attention.layer_norm, f"{name}_layer_norm")
         parameters.linear(layer.attention.linear[0], f"{name}.q_proj")

@@ -62,10 +62,10 @@ def tensors(kind):
     return {name: 0.5 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
 
 
-def folder(path, kind, weights=None, pieces=PIECES, **config):
+def folder(path, kind, weights=None, **config):
     """A folder at ``path``, with its weights in a pickle, which needs no package."""
     path.mkdir()
     (path / "config.json").write_text(json.dumps({"model_type": kind, **CONFIG, **config}))
-    (path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    (path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES), encoding="utf-8")
     torch.save(tensors(kind) if weights is None else weights, path / "pytorch_model.bin")
     return path

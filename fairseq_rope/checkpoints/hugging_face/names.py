@@ -80,8 +80,9 @@ class Taken:
         if name not in self.left:
             raise CheckpointError(f"{self.where}: there is no tensor {name}: {self.remedy}")
         value = self.left.pop(name)
-        if tuple(value.shape) != shape or not value.is_floating_point():
-            found = f"{str(value.dtype)[6:]} of shape {tuple(value.shape)}"
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape or not value.is_floating_point():
+            is_tensor = isinstance(value, Tensor)
+            found = f"{str(value.dtype)[6:]} of shape {tuple(value.shape)}" if is_tensor else type(value).__name__
             raise CheckpointError(
                 f"{self.where}: {name} is {found}, not floating-point of shape {shape}: {self.remedy}"
             )

@@ -1,0 +1,84 @@
+"""The word pieces of BERT and RoFormer: how text is split, put together again, and used to fill in masked words."""
+
+import argparse
+import json
+import sys
+
+import pytest
+
+from fairseq_rope import RoFormerMaskedModel
+from fairseq_rope.__main__ import main
+from fairseq_rope.wordpieces import WordPiece
+
+from .checkpoints.hugging_face import PIECES, folder
+
+
+@pytest.fixture
+def splitter(tmp_path):
+    pytest.importorskip("tokenizers")
+
+    def build(**settings):
+        (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES), encoding="utf-8")
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+        return WordPiece(argparse.Namespace(wordpiece_vocab=str(tmp_path / "vocab.txt")))
+
+    return build
+
+
+def test_words_become_their_longest_pieces_and_unknown_ones_fairseqs_symbol(splitter):
+    bpe = splitter()
+    assert bpe.encode("The old  KING plays, playing dogs.") == "the old king play ##s <unk> play ##ing dog ##s ."
+    assert bpe.encode("") == bpe.encode("\u200b\n") == ""
+    assert bpe.encode("a" * 101) == bpe.encode("zebra") == "<unk>"
+
+
+def test_text_cannot_forge_special_symbols(splitter):
+    assert set(splitter().encode("[MASK] <mask> </s> [SEP]").split()) == {"<unk>"}
+
+
+def test_the_settings_beside_the_vocabulary_count(splitter):
+    assert splitter(do_lower_case=False).encode("The the") == "<unk> the"
+    assert (
+        splitter().encode("th\u00e9") == splitter(strip_accents=True, do_lower_case=False).encode("th\u00e9") == "the"
+    )
+    assert splitter(strip_accents=False).encode("th\u00e9") == "<unk>"
+
+
+def test_chinese_is_split_into_characters_or_as_roformer_into_words(splitter):
+    assert splitter().encode("今天很好。the") == "今 天 很 好 。 the"
+    assert splitter(tokenize_chinese_chars=False).encode("今天 很好。") == "今天 <unk> 。"
+    pytest.importorskip("rjieba")
+    assert splitter(tokenizer_class="RoFormerTokenizer").encode("今天很好。The dogs") == "今天 很 好 。 the dog ##s"
+
+
+def test_pieces_become_text_again(splitter):
+    bpe = splitter()
+    assert bpe.decode("the dog ##s play ##ing .") == "the dogs playing ."
+    assert bpe.decode("今天 很 好 。 the dog") == "今天很好。 the dog"
+    assert [bpe.is_beginning_of_word(piece) for piece in ("dog", "##s")] == [True, False]
+
+
+@pytest.mark.parametrize("package,settings", [("tokenizers", {}), ("rjieba", {"tokenizer_class": "RoFormerTokenizer"})])
+def test_a_missing_package_is_named_with_the_remedy(splitter, package, settings, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=rf"{package} is not installed: pip install 'fairseq_rope\[hugging-face\]'"):
+        splitter(**settings)
+
+
+def test_a_converted_model_fills_in_masked_words(tmp_path):
+    pytest.importorskip("tokenizers")
+    theirs = folder(tmp_path / "theirs", "bert")
+    assert main(["convert", str(theirs), "--to", "plugin", "--out", str(tmp_path / "run")]) == 0
+    model = RoFormerMaskedModel.from_pretrained(str(tmp_path / "run"))
+    filled = model.fill_mask("The old <mask> sees a dog.", topk=30)
+    assert len(filled) == len(PIECES) and sum(p for _, p, _ in filled) == pytest.approx(1, abs=1e-5)
+    assert [p for _, p, _ in filled] == sorted((p for _, p, _ in filled), reverse=True)
+    assert {"The old king sees a dog.", "The old ##s sees a dog."} <= {text for text, _, _ in filled}
+    assert model.fill_mask("今天<mask>好", topk=1)[0][0].startswith("今天")
+    assert model.encode("the dogs", "a king").tolist()[-1] == 2 and model.decode(model.encode("the dogs")) == "the dogs"
+    for text, message in (
+        ("no mask", "must have one <mask>, not 0"),
+        ("<mask> " + "a " * 40, "43 tokens, and the model takes 32"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fill_mask(text)
