@@ -104,8 +104,15 @@ class RoFormerMaskedModel(RobertaModel):
         base_architecture(args)
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))
         replace_dropout(model)
-        eps = getattr(args, "layer_norm_eps", None)
-        for module in model.modules():
-            if eps is not None and isinstance(module, type(model.encoder.lm_head.layer_norm)):
-                module.eps = eps
+        _set_eps(model, getattr(args, "layer_norm_eps", None))
         return model
+
+
+def _set_eps(model: RoFormerMaskedModel, eps: Optional[float]) -> None:
+    if eps is None:
+        return
+    if not 0 <= eps < 1:
+        raise ValueError(f"--layer-norm-eps must be at least 0 and less than 1, not {eps}")
+    for module in model.modules():
+        if isinstance(module, type(model.encoder.lm_head.layer_norm)):
+            module.eps = eps

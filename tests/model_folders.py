@@ -9,15 +9,24 @@ from omegaconf import OmegaConf
 
 def run_folder(folder, arch, *changes):
     """A model folder as scripts/average.sh makes it, with an untrained model."""
+    small = ["--encoder-embed-dim", "32", "--decoder-embed-dim", "32", "--share-all-embeddings", *changes]
+    return _made(folder, ["dict.en.txt", "dict.de.txt"], arch, "--source-lang", "en", "--target-lang", "de", *small)
+
+
+def language_run_folder(folder, arch):
+    """A folder of an untrained language model, and the dictionary of its data."""
+    task = "masked_lm" if "_mlm_" in arch else "language_modeling"
+    return _made(folder, ["dict.txt"], arch, "--task", task, "--tokens-per-sample", "32")
+
+
+def _made(folder, dictionaries, arch, *words):
     folder.mkdir()
     dictionary = Dictionary()
     for i in range(20):
         dictionary.add_symbol(f"w{i}", n=i + 1)
-    for lang in ("en", "de"):
-        dictionary.save(str(folder / f"dict.{lang}.txt"))
-    small = ["--encoder-embed-dim", "32", "--decoder-embed-dim", "32", "--share-all-embeddings", *changes]
-    command = [str(folder), "--arch", arch, "--source-lang", "en", "--target-lang", "de", *small]
-    args = options.parse_args_and_arch(options.get_training_parser(), command)
+    for name in dictionaries:
+        dictionary.save(str(folder / name))
+    args = options.parse_args_and_arch(options.get_training_parser(), [str(folder), "--arch", arch, *words])
     cfg = convert_namespace_to_omegaconf(args)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 1}
