@@ -135,6 +135,24 @@ def test_there_and_back_gives_the_same_tensors_and_settings(kind, converted, tmp
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
 
 
+def test_a_checkpoint_of_a_further_training_has_its_way_back_as_well(kind, converted, tmp_path):
+    library = pytest.importorskip("safetensors.torch")
+    state = load_checkpoint(converted / "checkpoint.pt")
+    state["model"]["encoder.token_type"] += 1
+    state["model"]["classification_heads.topic.out_proj.weight"] = torch.zeros(2, C)
+    save_checkpoint({name: value for name, value in state.items() if name != "hugging_face"}, converted / "later.pt")
+    assert convert(converted / "later.pt", "--to", "hugging-face", "--out", tmp_path / "back") == 0
+    back, before = library.load_file(tmp_path / "back/model.safetensors"), tensors(kind)
+    types = f"{kind}.embeddings.token_type_embeddings.weight"
+    assert torch.equal(back[types], before[types][:1] + 1)
+    assert before.keys() - back.keys() == {f"{kind}.pooler.dense.weight", f"{kind}.pooler.dense.bias"}
+    config = json.loads((tmp_path / "back/config.json").read_text())
+    assert {**CONFIG, "type_vocab_size": 1}.items() <= config.items()
+    assert convert(tmp_path / "back", "--to", "plugin", "--out", tmp_path / "again") == 0
+    weights = {**before, types: back[types]}
+    torch.testing.assert_close(logits(tmp_path / "again", IDS), expected_logits(kind, weights, IDS), **FP32)
+
+
 def test_the_names_of_old_weights_and_half_precision_are_read(tmp_path):
     weights = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value.half()
