@@ -14,6 +14,7 @@ from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.files import load_checkpoint, save_checkpoint
 from fairseq_rope.wordpieces import SPECIAL
 
+from ..disks import full_disk
 from ..helpers import FP32
 from .hugging_face import CONFIG, PIECES, C, folder, tensors
 
@@ -294,6 +295,14 @@ def test_truncated_safetensors_are_refused(tmp_path, capsys):
         assert_refused_whole(tmp_path, capsys, "model.safetensors: damaged (")
     (theirs / "model.safetensors").write_bytes(whole)
     assert convert(theirs, "--to", "plugin", "--out", tmp_path / "run") == 0
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path, capsys):
+    theirs = folder(tmp_path / "theirs", "bert")
+    with full_disk(tmp_path / "full", 8192) as disk:
+        message = refused(capsys, theirs, "--to", "plugin", "--out", disk / "run")
+        assert f"error: {disk / 'run'}" in message and ("No space left" in message or "is there room?" in message)
+        assert [path.name for path in disk.iterdir()] == ["fill"]
 
 
 def test_wrong_calls_are_refused(converted, tmp_path, capsys):
