@@ -58,8 +58,12 @@ def read_vocabulary(path: Path) -> List[str]:
     return pieces
 
 
-def read_settings(folder: Path) -> Dict[str, Any]:
+def read_settings(folder: Path, tokenizer_class: Any = "BertTokenizer") -> Dict[str, Any]:
     """The settings in ``tokenizer_config.json`` that matter here; the defaults of BERT where there is none.
+
+    Args:
+        folder: of the file.
+        tokenizer_class: if the file names none.
 
     Raises:
         ValueError: the file is damaged, or a setting has a wrong type.
@@ -75,7 +79,7 @@ def read_settings(folder: Path) -> Dict[str, Any]:
     for name, value in settings.items():
         if not isinstance(value, bool) and value is not SWITCHES[name]:
             raise ValueError(f"{path}: {name} must be true or false, not {value!a:.60}")
-    settings["tokenizer_class"] = given.get("tokenizer_class", "BertTokenizer")
+    settings["tokenizer_class"] = given.get("tokenizer_class") or tokenizer_class
     if not isinstance(settings["tokenizer_class"], str):
         raise ValueError(f"{path}: tokenizer_class must be a name, not {settings['tokenizer_class']!a:.60}")
     return settings

@@ -171,6 +171,26 @@ def test_it_says_what_is_not_in_the_model(kind, tmp_path, capsys):
     assert "not in the model, and kept for the way back: the pooler, token types above 0 (1)" in said
 
 
+@pytest.mark.parametrize(
+    "kind,config,settings,expected",
+    [
+        ("bert", {}, None, "BertTokenizer"),
+        ("roformer", {}, None, "RoFormerTokenizer"),
+        ("roformer", {}, {"do_lower_case": False}, "RoFormerTokenizer"),
+        ("roformer", {"tokenizer_class": "BertTokenizer"}, {"do_lower_case": False}, "BertTokenizer"),
+        ("roformer", {}, {"tokenizer_class": "BertTokenizer"}, "BertTokenizer"),
+    ],
+)
+def test_the_tokeniser_is_the_librarys_choice(kind, config, settings, expected, tmp_path):
+    theirs = folder(tmp_path / "theirs", kind, **config)
+    if settings is not None:
+        (theirs / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert convert(theirs, "--to", "plugin", "--out", tmp_path / "run") == 0
+    kept = json.loads((tmp_path / "run/tokenizer_config.json").read_text())
+    assert kept["tokenizer_class"] == expected
+    assert kept["do_lower_case"] is (settings or {}).get("do_lower_case", True)
+
+
 class Program:
     def __reduce__(self):
         return os.system, ("echo it ran",)

@@ -48,7 +48,8 @@ def import_folder(folder: Path, out: Path) -> str:
     given = read_object(folder / CONFIG)
     config = read_configuration(given, folder / CONFIG)
     try:
-        pieces, settings = read_vocabulary(folder / VOCABULARY), read_settings(folder)
+        pieces = read_vocabulary(folder / VOCABULARY)
+        settings = read_settings(folder, given.get("tokenizer_class") or config.kind.tokenizer)
     except ValueError as error:
         raise CheckpointError(str(error)) from error
     if len(pieces) != config.words:
@@ -61,8 +62,6 @@ def import_folder(folder: Path, out: Path) -> str:
         raise CheckpointError(f"{folder / CONFIG}: pad_token_id is {config.pad}, but [PAD] is {pad} in {VOCABULARY}")
     words, order = _dictionary(pieces)
     model, unused = names.to_plugin(read_weights(folder), config, order, str(folder))
-    if config.model_type == "roformer" and not (folder / SETTINGS).is_file():
-        settings["tokenizer_class"] = "RoFormerTokenizer"  # the library's choice for such a folder
     with making_folder(out) as made:
         words.save(str(made / DICTIONARY))
         shutil.copyfile(folder / VOCABULARY, made / VOCABULARY)

@@ -23,11 +23,12 @@ class Kind(NamedTuple):
     position: str  # our encoding
     arch: str
     max_positions: int  # the library's default
+    tokenizer: str  # the library's default
 
 
 KINDS = {
-    "roformer": Kind("RoFormerForMaskedLM", "rope", "roformer_mlm_base", 1536),
-    "bert": Kind("BertForMaskedLM", "learned", "transformer_learned_mlm_base", 512),
+    "roformer": Kind("RoFormerForMaskedLM", "rope", "roformer_mlm_base", 1536, "RoFormerTokenizer"),
+    "bert": Kind("BertForMaskedLM", "learned", "transformer_learned_mlm_base", 512, "BertTokenizer"),
 }
 """``model_type`` in config.json, to what it stands for."""
 
