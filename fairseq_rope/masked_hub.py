@@ -48,7 +48,10 @@ class MaskedHub(RobertaHubInterface):
 
 
 def bpe_options(folder: str, data: str, bpe: Any) -> Any:
-    """Keyword arguments for fairseq that choose how text is split, by default as ``vocab.txt`` says if it is there.
+    """Keyword arguments for fairseq that choose how text is split.
+
+    By default it is as ``vocab.txt`` says if it is there, else as the checkpoint says. fairseq's own default is to
+    download the pieces of GPT-2.
 
     Args:
         folder: the model folder.
@@ -57,6 +60,6 @@ def bpe_options(folder: str, data: str, bpe: Any) -> Any:
     """
     places = [Path(folder), Path(folder, data)]
     vocabulary = next((place / VOCABULARY for place in places if (place / VOCABULARY).is_file()), None)
-    if bpe is None:
-        bpe = "gpt2" if vocabulary is None else "wordpiece"
-    return {"bpe": bpe, **({"wordpiece_vocab": str(vocabulary)} if vocabulary else {})}
+    if vocabulary is not None:
+        return {"bpe": bpe or "wordpiece", "wordpiece_vocab": str(vocabulary)}
+    return {} if bpe is None else {"bpe": bpe}
