@@ -186,7 +186,7 @@ def swept(killed, raw, tmp_path_factory):
     shutil.copytree(killed[0] / "data", out / "data")
     (out / "results").mkdir()
     shutil.copy(killed[0] / f"results/multi30k-{NAMES[0]}-seed1.json", out / "results")
-    variants = json.dumps([SYSTEMS[3], "broken roformer_tiny --encoder-embed-dim 28"])
+    variants = json.dumps([SYSTEMS[3], "broken roformer_tiny --encoder-embed-dim 28 --decoder-embed-dim 28"])
     config = dict(recipe="multi30k", data=raw, out=out, archs=NAMES[0], variants=variants, **SWEEP)
     words = ["snakemake", "-s", str(ROOT / "scripts/Snakefile"), "--cores", "2", "--config"]
     words += [f"{name}={value}" for name, value in config.items()]

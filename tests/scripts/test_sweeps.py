@@ -176,7 +176,7 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
 def test_a_sweep_on_slurm_ends_past_a_run_that_fails(corpus, tmp_path):
     pytest.importorskip("snakemake_executor_plugin_slurm")
     profile = ["--profile", ROOT / "scripts/profiles/slurm", "--slurm-init-seconds-before-status-checks", "5"]
-    variants = json.dumps(["broken roformer_tiny --encoder-embed-dim 28"])
+    variants = json.dumps(["broken roformer_tiny --encoder-embed-dim 28 --decoder-embed-dim 28"])
     config = dict(recipe="demo", archs="roformer_tiny", variants=variants, data=corpus, out="out")
     config.update(max_update=5, save_every=1, flags=" ".join([*SMALL, "--max-tokens", "600"]))
     done = snakemake(tmp_path, *profile, fails=True, **config)

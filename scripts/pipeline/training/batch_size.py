@@ -4,20 +4,17 @@ fairseq fills a batch until its longer side, with padding, has ``--max-tokens``.
 depends on the text, so this module counts them in fairseq's own batches.
 """
 
-import logging
 from pathlib import Path
 from typing import List, Tuple
 
 import numpy as np
+from fairseq.data import LanguagePairDataset, data_utils
 
-logging.disable(logging.INFO)  # what fairseq says when it is imported
-from fairseq.data import LanguagePairDataset, data_utils  # noqa: E402
+from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.model_folder import read_dictionary
 
-from fairseq_rope.checkpoints.files import CheckpointError  # noqa: E402
-from fairseq_rope.checkpoints.model_folder import read_dictionary  # noqa: E402
-
-from ..command import Failure, say  # noqa: E402
-from ..settings import MULTIPLE  # noqa: E402
+from ..command import Failure, say
+from ..settings import MULTIPLE
 
 TOLERANCE = 0.1
 
