@@ -1,6 +1,7 @@
 """The result file of a fine-tuning: one task, from one pretrained model. It needs no fairseq."""
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence
 
@@ -11,6 +12,9 @@ from ..settings import SETTINGS
 from ..training.log import read_log
 from .base import FineTuningTask
 from .metrics import median, signature
+
+FOLDERS = ("--run", "--data", "--out", "--results")
+"""Options that name folders of this machine."""
 
 
 class Trained(NamedTuple):
@@ -27,6 +31,18 @@ def best_rate(done: Sequence[Trained], metric: str) -> List[Trained]:
     rates = list(dict.fromkeys(trained.learning_rate for trained in done))
     groups = [[trained for trained in done if trained.learning_rate == rate] for rate in rates]
     return max(groups, key=lambda group: median([trained.scores[metric] for trained in group]))
+
+
+def without_folders(command: str) -> str:
+    """A command with placeholders for the folders of this machine, which mean nothing on another one."""
+    words = shlex.split(command)
+    for place, word in enumerate(words):
+        option, equals, _ = word.partition("=")
+        if option in FOLDERS and equals:
+            words[place] = f"{option}={option[2:].upper()}"
+        elif option in FOLDERS and place + 1 < len(words):
+            words[place + 1] = option[2:].upper()
+    return shlex.join(words)
 
 
 def make_result(
@@ -47,9 +63,9 @@ def make_result(
     metric = task.metrics[0]
     best = sorted(best_rate(done, metric), key=lambda trained: trained.scores[metric])
     middle = best[(len(best) - 1) // 2].folder
-    log = read_log(middle / "train.log")
+    log, run = read_log(middle / "train.log"), read_json(middle / "run.json")
     scores = {key: median([trained.scores[key] for trained in best]) for key in task.metrics}
-    settings = f"median of {len(best)} seeds, learning rate {best[0].learning_rate:g}"
+    settings = f"median of {len(best)} seed{'s' if len(best) > 1 else ''}, learning rate {best[0].learning_rate:g}"
     pretraining = args.run / SETTINGS
     return {
         "format": FORMAT,
@@ -59,7 +75,7 @@ def make_result(
         "seed": int(info["seed"]),
         "settings": pretraining.read_text(encoding="utf-8") if pretraining.is_file() else "",
         "entries": {},
-        "run": read_json(middle / "run.json"),
+        "run": {**run, "command": without_folders(run["command"])},
         "training": training_entry(log, 1),
         "data": {},
         "curve": curve_entry(log),

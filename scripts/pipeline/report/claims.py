@@ -12,6 +12,7 @@ from .comparison import BLEU, Difference, difference
 from .systems import Label, System
 
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
+IN_LINE, AGAINST = "in line", "against"
 
 Claim = Dict[str, Any]
 """``paper``, ``text`` (the claim), ``measured`` (the paper's figures), ``systems`` (the first is better); optionally
@@ -29,8 +30,14 @@ class Checked(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict of the paired bootstrap: significant as claimed, significant the other way, or neither."""
-        if self.claim.get("equal") and self.difference.p:
+        """The verdict of the paired bootstrap: significant as claimed, significant the other way, or neither.
+
+        Without a test, it is the direction of the difference, if all seeds have the same one.
+        """
+        if not self.difference.p:
+            one_way = self.difference.one_way and not self.claim.get("equal")
+            return (IN_LINE if self.difference.better else AGAINST) if one_way else OPEN
+        if self.claim.get("equal"):
             return CONTRADICTS if self.difference.significant else AGREES
         if not self.difference.significant:
             return OPEN
@@ -39,7 +46,9 @@ class Checked(NamedTuple):
 
 @lru_cache
 def papers() -> Dict[str, Any]:
-    """``claim``, a list, and ``published``: a score and its source by recipe and architecture."""
+    """``claim``, a list; ``published``: a score and its source by recipe and architecture; ``elsewhere``: tables of
+    papers, each with ``task`` (a task, or a recipe of fine-tuning), ``source``, ``about``, ``columns`` and ``rows``.
+    """
     return tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 
 

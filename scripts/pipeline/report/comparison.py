@@ -6,9 +6,9 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..scoring.kinds import METRICS
 from ..scoring.statistics import BUCKETS, by_length, interval, paired_bootstrap, rows
+from .kinds import Kind
 from .systems import System, mean
 
-SINUSOIDAL = "transformer_sinusoidal_"
 BLEU = "sacrebleu"
 """The metric with statistics of sentences, and so the one with p values."""
 
@@ -35,21 +35,27 @@ class Difference:
         return self.sign * self.value > 0
 
     @property
+    def one_way(self) -> bool:
+        """Whether the difference has one direction with every seed."""
+        return min(self.by_seed.values()) > 0 or max(self.by_seed.values()) < 0
+
+    @property
     def significant(self) -> bool:
         """Whether the difference is significant with every seed, and in one direction."""
-        one_way = min(self.by_seed.values()) > 0 or max(self.by_seed.values()) < 0
-        return bool(self.p) and one_way and all(p < LEVEL for p in self.p.values())
+        return bool(self.p) and self.one_way and all(p < LEVEL for p in self.p.values())
 
     @property
     def verdict(self) -> str:
+        if not self.p:
+            return "not tested"
         if not self.significant:
             return "neither better nor worse"
         return "better" if self.better else "worse"
 
 
-def ranking_metric(systems: Sequence[System], test: str) -> str:
+def ranking_metric(systems: Sequence[System], test: str, default: str = BLEU) -> str:
     """The first metric that some system has on a test set."""
-    return next((key for key in METRICS if any(system.scores(test, key) for system in systems)), BLEU)
+    return next((key for key in METRICS if any(system.scores(test, key) for system in systems)), default)
 
 
 def ranked(systems: Sequence[System], test: str, metric: str) -> List[System]:
@@ -63,8 +69,10 @@ def ranked(systems: Sequence[System], test: str, metric: str) -> List[System]:
     return sorted(systems, key=key)
 
 
-def choose_baseline(systems: Sequence[System], arch: Optional[str] = None) -> Optional[System]:
-    """The named system; else sinusoidal positions, in the size that most systems have; else the first with runs.
+def choose_baseline(
+    systems: Sequence[System], arch: Optional[str] = None, baselines: Sequence[str] = Kind().baselines
+) -> Optional[System]:
+    """The named system; else the first of the usual baselines, in the size that most systems have; else the first.
 
     It chooses a variant only if there is nothing else. None if nothing was run, or if the named system was not run.
     """
@@ -72,12 +80,12 @@ def choose_baseline(systems: Sequence[System], arch: Optional[str] = None) -> Op
     if arch is not None:
         return next((system for system in run if system.arch == arch), None)
 
-    def size(system: System) -> int:
-        ending = system.arch[len(SINUSOIDAL) - 1 :]
-        return sum(other.arch.endswith(ending) for other in run)
-
-    sinusoidal = [system for system in run if system.arch.startswith(SINUSOIDAL) and not system.variant]
-    return max(sinusoidal, key=size) if sinusoidal else next(iter(run), None)
+    for name in baselines:
+        usual = [system for system in run if system.arch.startswith(name) and not system.variant]
+        if usual:
+            endings = {system: system.arch[len(name) - 1 :] for system in usual}
+            return max(usual, key=lambda system: sum(other.arch.endswith(endings[system]) for other in run))
+    return next(iter(run), None)
 
 
 def difference(system: System, other: System, test: str, metric: str = BLEU) -> Optional[Difference]:

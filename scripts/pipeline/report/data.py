@@ -10,8 +10,10 @@ from ..results.file import Broken, Result, ResultError, read_results
 from ..scoring.kinds import METRICS, Metric
 from .benchmarks import Speed, read_speed
 from .claims import Claim, papers
+from .kinds import is_tuned
 from .recipe import Recipe, make_recipe
 from .systems import usable
+from .tuned import Tuned, make_tuned
 
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufffe\uffff]+")
 
@@ -38,6 +40,7 @@ class Report:
     recipes: List[Recipe]
     speed: Speed
     broken: List[Broken]
+    tuned: List[Tuned] = field(default_factory=list)
     pictures: Dict[str, str] = field(default_factory=dict)  # file to SVG
     has_pictures: bool = False
 
@@ -46,6 +49,7 @@ class Report:
         """The metrics that some test set has."""
         sets = [test["scores"] for recipe in self.recipes for test in recipe["sets"]]
         used = {key for scores in sets for key, column in scores.items() if any(column)}
+        used |= {column.key for tuned in self.tuned for column in tuned["columns"]}
         return [metric for key, metric in METRICS.items() if key in used]
 
     @property
@@ -53,6 +57,22 @@ class Report:
         """The claims that some recipe tests."""
         tested = [checked.claim for recipe in self.recipes for checked in recipe["claims"]]
         return [claim for claim in papers()["claim"] if claim in tested]
+
+    @property
+    def elsewhere(self) -> List[Dict[str, Any]]:
+        """The papers' tables about other sizes and data that stand beside something in the report."""
+        there = {recipe["kind"].task.name for recipe in self.recipes} | {tuned["name"] for tuned in self.tuned}
+        return [table for table in papers()["elsewhere"] if table["task"] in there]
+
+    @property
+    def translates(self) -> bool:
+        """Whether there is a recipe of translation."""
+        return any(recipe["kind"].tested for recipe in self.recipes)
+
+    @property
+    def models_text(self) -> bool:
+        """Whether there is a recipe of a language model."""
+        return not all(recipe["kind"].tested for recipe in self.recipes)
 
 
 def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
@@ -68,31 +88,39 @@ def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
     for path, reason in broken:
         say(f"{path} is left out: it {reason}")
     recipes = []
-    for name, own in _chosen(results, wanted, ", ".join(map(str, paths))).items():
+    tuned = [
+        table
+        for table in make_tuned([result for result in results if is_tuned(result)], wanted.baseline)
+        if wanted.recipe in (None, table["name"])
+    ]
+    trained = [result for result in results if not is_tuned(result)]
+    for name, own in _chosen(trained, wanted, ", ".join(map(str, paths)), bool(tuned)).items():
         expected = (wanted.archs, wanted.seeds) if wanted.about in (None, name) else ((), ())
         recipes.append(make_recipe(name, own, *expected, wanted.baseline, speed.steps))
-    if wanted.baseline and not any(recipe["baseline"] for recipe in recipes):
+    if wanted.baseline and not any(part["baseline"] for part in [*recipes, *tuned]):
         raise ResultError(f"the baseline '{wanted.baseline}' has no result in {paths[0]}: run it, or name another")
-    recipes.sort(key=lambda recipe: -_training_pairs(recipe))
-    return Report(recipes, speed, broken)
+    recipes.sort(key=lambda recipe: (not recipe["kind"].tested, -_size(recipe)))
+    return Report(recipes, speed, broken, tuned)
 
 
-def _chosen(results: Sequence[Result], wanted: Wanted, place: str) -> Dict[str, List[Result]]:
-    """The results of each recipe to report: all recipes, or the named one."""
+def _chosen(results: Sequence[Result], wanted: Wanted, place: str, tuned: bool) -> Dict[str, List[Result]]:
+    """The results of each recipe to report: all recipes, or the named one; may be empty if there is a fine-tuning."""
     there: Dict[str, List[Result]] = {name: [] for name in sorted({result["recipe"] for result in results})}
     for result in results:
         there[result["recipe"]].append(result)
     if wanted.recipe is not None:
+        if wanted.recipe not in there and tuned:
+            return {}
         if wanted.recipe not in there and not wanted.archs:
             names = ", ".join(there) or "none"
             raise ResultError(f"no result of recipe '{wanted.recipe}' in {place}; recipes there: {names}")
         return {wanted.recipe: there.get(wanted.recipe, [])}
-    if not there:
+    if not there and not tuned:
         raise ResultError(f"no result file that can be used in {place}: run scripts/reproduce.sh first")
     figures = papers()["published"]  # one table of a paper: what was not run is named too
     return {**there, **{name: there.get(name, []) for name in figures if set(figures) & set(there)}}
 
 
-def _training_pairs(recipe: Recipe) -> int:
-    """The key that puts the demo behind real data; 0 if it is not recorded."""
-    return max((int(data.get("train", 0)) for data, _ in recipe["made"]["data"]), default=0)
+def _size(recipe: Recipe) -> int:
+    """Training pairs or tokens, which put the demo behind real data; 0 if they are not recorded."""
+    return max((int(data.get("train", data.get("tokens", 0))) for data, _ in recipe["made"]["data"]), default=0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BETTER, WORSE, ALIKE = "#0072B2", "#D55E00", "#999999"
+BETTER, WORSE, ALIKE, UNTESTED = "#0072B2", "#D55E00", "#999999", "#56B4E9"
 COLOURS = (BETTER, WORSE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
 """Okabe and Ito's colours, which colour-blind readers can also tell apart, without the yellow."""
 
@@ -90,6 +90,9 @@ def _scores(recipes: Sequence[Recipe]) -> "Figure":
     for axes in panels[len(recipes) :]:
         axes.set_axis_off()
     looks = {"better than the baseline": BETTER, "worse": WORSE, "no significant difference": ALIKE}
+    tested = {recipe["kind"].tested for recipe in recipes}
+    if False in tested:
+        looks = {**(looks if True in tested else {}), "not tested": UNTESTED}
     handles = [Line2D([], [], color=colour, marker="o", ls="", label=text) for text, colour in looks.items()]
     handles.append(Line2D([], [], color="k", marker="D", ls="", label="baseline"))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
@@ -101,6 +104,7 @@ def _panel(axes: "Axes", recipe: Recipe) -> None:
     scored = [row for row in zip(recipe["systems"], first["scores"][recipe["key"]], first["differences"]) if row[1]]
     for place, (system, score, found) in enumerate(scored):
         colour = (BETTER if found.better else WORSE) if found and found.significant else ALIKE
+        colour = colour if recipe["kind"].tested else UNTESTED
         look: Any = {"color": colour, "marker": "o"}
         if system is recipe["baseline"]:
             look = {"color": "k", "marker": "D"}

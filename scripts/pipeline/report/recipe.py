@@ -8,6 +8,7 @@ from ..scoring.kinds import METRICS
 from . import runs
 from .claims import check, papers
 from .comparison import BLEU, certainty, choose_baseline, difference, length_table, ranked, ranking_metric
+from .kinds import kind_of
 from .systems import VALIDATION, System, evaluation_sets, group, mean, spread, unfinished
 
 LAST, FALL = 0.2, 0.01
@@ -39,22 +40,24 @@ def make_recipe(
         also with columns, the ranking one first; the ``metric`` and its ``key``; ``answer``, ``claims`` and
         ``variants``; and facts about the runs.
     """
-    trained, cut = group(results), unfinished(results)
+    trained, cut, kind = group(results), unfinished(results), kind_of(results)
     figures = papers()["published"].get(name, {})
     tests, validation = evaluation_sets(trained)
     tests = tests or [PUBLISHED_TEST if figures else "test"]
-    metric, baseline = ranking_metric(trained, tests[0]), choose_baseline(trained, arch)
+    metric = ranking_metric(trained, tests[0], kind.task.metric)
+    baseline = choose_baseline(trained, arch, kind.baselines)
     known = {system.arch for system in trained if not system.variant}
     ran = ranked(trained, tests[0], metric)
     systems = [*ran, *(System(one) for one in dict.fromkeys([*archs, *figures]) if one not in known)]
     for system in systems:
         system.unfinished = [r["seed"] for r in cut if (r["arch"], r["variant"]) == system.label]
         system.wanted = seeds
-    longer = _longer_sets(trained, tests)
+    longer = _longer_sets(trained, tests) if kind.tested else []
     names = [tests[0], *validation, *(test for test in tests[1:] if test not in longer), *longer] if systems else []
     sets = [_evaluated(test, systems, baseline, metric, tests[0], test in longer) for test in names]
     return {
         "name": name,
+        "kind": kind,
         "systems": systems,
         "ran": ran,  # those that were; they come first
         "baseline": baseline,
@@ -69,8 +72,8 @@ def make_recipe(
         "claims": check(papers()["claim"], trained, tests[0], longer[-1] if longer else None, metric),
         "variants": _variants(trained, [*validation[:1], tests[0]], metric),
         "unfinished": cut,
-        "made": runs.made(ran, cut, baseline),
-        "signatures": _signatures(trained, sets),
+        "made": runs.made(ran, cut, baseline, kind.tokens),
+        "signatures": _signatures(trained, sets, kind.settings),
         "pictures": {},  # kind to file
         "correlations": [],  # pictures: file, system, seed, encodings, sides
         "rotations": [],  # the lines of the picture "decay", each with its systems
@@ -177,13 +180,16 @@ def _variants(systems: Sequence[System], sets: Sequence[str], metric: str) -> Di
     }
 
 
-def _signatures(systems: Sequence[System], sets: Sequence[Dict[str, Any]]) -> List[Any]:
-    """Name and text for each metric, the paired bootstrap (``p``) and the decoding, with systems if they differ."""
+def _signatures(systems: Sequence[System], sets: Sequence[Dict[str, Any]], settings: str) -> List[Any]:
+    """Name and text for each metric, the paired bootstrap (``p``) and the ``settings``, with systems if they differ."""
     entries = [(s.label, entry) for s in systems for test in sets for entry in s.tests(test["name"]).values()]
-    found: List[Any] = []
+    names: Dict[Any, List[str]] = {}  # of the metrics, by signature: those with the settings are the same for several
     for key, metric in METRICS.items():
         named = [(label, entry["scores"].get(key, {}).get("signature", "")) for label, entry in entries]
-        found += [(metric.name, text, labels) for text, labels in runs.grouped(named)]
+        for text, labels in runs.grouped(named):
+            names.setdefault((text, tuple(labels), settings and metric.name), []).append(metric.name)
+    found: List[Any] = [(", ".join(same), text, labels) for (text, labels, _), same in names.items()]
     paired = [one.signature for test in sets for one in test["differences"] if one and one.signature]
     found += [("p", text, []) for text in paired[:1]]
-    return [*found, *(("decoding", *pair) for pair in runs.grouped((label, e["settings"]) for label, e in entries))]
+    texts = runs.grouped((label, entry["settings"]) for label, entry in entries) if settings else []
+    return [*found, *((settings, *pair) for pair in texts)]

@@ -16,6 +16,7 @@ from .comparison import LEVEL, Difference
 from .data import Report, plain
 from .recipe import Recipe
 from .systems import Spread, System
+from .tuned import Column, Tuned
 
 TEMPLATES = Path(__file__).parent / "templates"
 MARKS = re.compile(r"([\\`*_\[\]|~#])")
@@ -72,11 +73,12 @@ def signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "\u2212")
 
 
-def spread(value: Optional[Spread], best: Optional[float] = None) -> Markup:
+def spread(value: Optional[Spread], best: Optional[float] = None, digits: int = 2) -> Markup:
     """Mean and deviation, in bold type for the best."""
     if value is None:
         return Markup("not run")
-    shown = number(value.mean) + ("" if value.deviation is None else f"±{number(value.deviation)}")
+    mean, deviation = (number(part, "", digits) for part in value)
+    shown = f"{mean}±{deviation}" if deviation else mean
     return Markup(f"**{shown}**" if value.mean == best else shown)
 
 
@@ -99,6 +101,24 @@ def mean(found: Optional[Difference], which: int) -> str:
 def p_values(found: Optional[Difference]) -> str:
     """The p values of all seeds."""
     return " / ".join(f"{found.p[seed]:.4f}" for seed in sorted(found.p)) if found else ""
+
+
+def p(found: Sequence[Optional[Difference]]) -> List[Tuple[str, List[str]]]:
+    """A column with the p values; no column if nothing was tested."""
+    tested = any(one.p for one in found if one)
+    return [("p", [p_values(one) for one in found])] if tested else []
+
+
+def rated(column: Column) -> List[Markup]:
+    """A column of fine-tuning, with the chosen learning rates."""
+    cells = [spread(score, column.best) for score in column.scores]
+    return [Markup(f"{cell} ({text(rate)})") if rate else cell for cell, rate in zip(cells, column.rates)]
+
+
+def apart(tuned: Tuned) -> List[str]:
+    """A column with the differences of the averages to the baseline's."""
+    pairs = zip(tuned["labels"], tuned["differences"])
+    return ["baseline" if one == tuned["baseline"] else "" if found is None else signed(found) for one, found in pairs]
 
 
 def seeds(system: System, test: str, metric: str) -> str:
@@ -137,6 +157,8 @@ FILTERS = (
     mean,
     p_values,
     seeds,
+    rated,
+    apart,
     grid,
     table,
 )
@@ -154,7 +176,7 @@ def environment() -> Environment:
         extensions=["jinja2.ext.do"],
     )
     made.filters.update({each.__name__: each for each in FILTERS})
-    made.globals.update(LEVEL=LEVEL, METRICS=METRICS)
+    made.globals.update(LEVEL=LEVEL, METRICS=METRICS, p=p)
     return made
 
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
-from ..results.file import Result
+from ..results.file import TEXT_COUNTS, Result
 from .systems import Label, System, mean
 
 HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
@@ -25,7 +25,9 @@ def grouped(pairs: Iterable[Tuple[Label, Any]], all_named: bool = False) -> Grou
     return [(found[0][0], [])] if len(found) == 1 and not all_named else found
 
 
-def made(systems: Sequence[System], unfinished: Sequence[Result], baseline: Optional[System]) -> Dict[str, Any]:
+def made(
+    systems: Sequence[System], unfinished: Sequence[Result], baseline: Optional[System], tokens: str = "tokens"
+) -> Dict[str, Any]:
     """How the runs were made; unfinished runs count for commands, commits and versions."""
     runs = [(system.label, result) for system in systems for result in system.results]
     every = [*runs, *((Label(result["arch"], result["variant"]), result) for result in unfinished)]
@@ -33,7 +35,7 @@ def made(systems: Sequence[System], unfinished: Sequence[Result], baseline: Opti
     for label, result in every:
         command = PLACES.sub(lambda option: f"--{option[1]} {option[1].upper()}", result["run"]["command"])
         commands.setdefault(command, {}).setdefault(label, []).append(result["seed"])
-    tables = [costs(system) for system in systems]
+    tables = [costs(system, tokens) for system in systems]
     columns = {key: [table[key] for table in tables] for key in (tables[0] if tables else ())}
     common = [key for key, cells in columns.items() if len(set(cells)) == 1 and len(cells) > 1]
     changed = [(system.label, changes(system, baseline)) for system in systems if baseline]
@@ -54,6 +56,7 @@ def made(systems: Sequence[System], unfinished: Sequence[Result], baseline: Opti
 def _data(data: Dict[str, Any]) -> Dict[str, Any]:
     """The facts recorded about the training data."""
     known = {**(data.get("pairs") or {}), **{key: data.get(key) for key in ("kept", "merges", "vocabulary")}}
+    known.update({unit: data.get(unit, {}).get("train") for unit in TEXT_COUNTS})
     return {key: number for key, number in known.items() if number is not None}
 
 
@@ -66,15 +69,19 @@ def _listed(values: Dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def costs(system: System) -> Dict[str, str]:
-    """The costs of the trainings and their last losses, means over seeds; empty if not known."""
+def costs(system: System, tokens: str) -> Dict[str, str]:
+    """The costs of the trainings and their last losses, means over seeds; empty if not known.
+
+    Args:
+        tokens: what to call the tokens that count.
+    """
     ends = [2 ** result["curve"]["valid"]["nll"][-1] for result in system.results if result["curve"]["valid"]["nll"]]
     timed = all("jobs" in result["run"] for result in system.results)  # known how many runs shared the machine
     trained = round(system.average("parameters_trained"))
     return {
         "updates": f"{system.average('updates'):,.0f}",
         "parameters trained": f"{trained:,}" if trained != system.parameters else "",
-        "target tokens": f"{system.average('target_tokens'):,.0f}",
+        tokens: f"{system.average('target_tokens'):,.0f}",
         "tokens per update": f"{system.average('target_tokens_per_update'):,.0f}",
         "wall time": _duration(system.average("seconds")) if timed else "",
         "tokens per second": f"{system.average('target_tokens_per_second'):,.0f}" if timed else "",

@@ -15,13 +15,12 @@ from ..scoring.statistics import COLUMNS, bleu, rows
 from ..shape import NUMBER, SEED, TEXT
 from ..steps import read_stamp
 from ..training.log import LogError, Point, TrainLog, read_log, thinned
-from .file import FORMAT, ROUNDED, RUN, ResultError
+from .file import FORMAT, ROUNDED, RUN, TEXT_COUNTS, ResultError
 from .positions import position_entry
 
 PREPARED = r"(--train|--valid|--test|--out|--binarized|--codes) ((?:\\.|\S)+)"
 """Options of prepare.sh that name files."""
 
-TEXT_COUNTS = ("documents", "bytes", "tokens")
 PREPARE = {
     **{f"{unit}?": {"*": NUMBER} for unit in TEXT_COUNTS},
     **{"pairs?": {"*": NUMBER}, "cleaned?": {"kept?": NUMBER}, "bpe?": {"merges?": NUMBER}},

@@ -22,7 +22,11 @@ CURVE = {"updates": [WHOLE], "seconds": [NUMBER], "nll": [between(0, 1000)]}
 RUN = {"command": TEXT, "flags": TEXT, "versions": {"*": TEXT}, "machine": TEXT, "commit?": NULL_OR_TEXT}
 COSTS = ("parameters", "parameters_trained", "updates", "target_tokens", "averaged")
 RATES = {"target_tokens_per_update": NULL_OR_NUMBER, "target_tokens_per_second": NULL_OR_NUMBER}
-DATA = {f"{key}?": NULL_OR_NUMBER for key in ("kept", "merges", "vocabulary")}
+TEXT_COUNTS = ("documents", "bytes", "tokens")
+DATA = {
+    **{f"{key}?": NULL_OR_NUMBER for key in ("kept", "merges", "vocabulary")},
+    **{f"{unit}?": {"*": NUMBER} for unit in TEXT_COUNTS},
+}
 ROTATION = {"dim?": EVEN, "base?": between(1.0001, LARGEST), "stretch?": between(1, 1e6)}
 SIDE = {"encoding": TEXT, "correlations?": [[[NULL_OR_NUMBER]]], **ROTATION}
 TEST = {"subset": TEXT, "sentences": WHOLE, "settings": TEXT, "scores": {"*": SCORE}, "statistics?": {"*": [WHOLE]}}
@@ -30,9 +34,10 @@ SHAPE: Dict[str, Any] = {
     **dict.fromkeys(("recipe", "variant", "arch", "settings?", "unfinished?"), TEXT),
     "seed": WHOLE,
     "entries": {"*": PLAIN},
-    "run": {**RUN, "max_update?": DIGITS, "threads?": PLAIN, "jobs?": PLAIN},
+    "run": {**RUN, "task?": TEXT, "max_update?": DIGITS, "threads?": PLAIN, "jobs?": PLAIN},
     "training": {**dict.fromkeys(COSTS, WHOLE), **RATES, "seconds": NUMBER, "devices": [TEXT]},
     "data": {**DATA, "pairs?": {"train?": NULL_OR_NUMBER, "valid?": NULL_OR_NUMBER}, "command?": TEXT},
+    "grid?": [{"*": NUMBER}],
     "curve": {"train": CURVE, "valid": CURVE},
     "positions?": {"encoder?": SIDE, "decoder?": SIDE},
     "tests": {"*": TEST},

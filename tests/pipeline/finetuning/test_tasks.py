@@ -12,7 +12,7 @@ from pipeline.finetuning.base import Example
 from pipeline.finetuning.data import encode
 from pipeline.finetuning.finetune import TASKS
 from pipeline.finetuning.metrics import evaluate
-from pipeline.finetuning.result import Trained, best_rate
+from pipeline.finetuning.result import Trained, best_rate, without_folders
 
 ROWS = {
     "CoLA": "gj04\t1\t\tHe \"said so.\ngj04\t0\t*\tSo said.\n",
@@ -124,6 +124,13 @@ def test_the_learning_rate_with_the_best_median_counts(tmp_path):
         for seed, score in enumerate(column)
     ]
     assert {trained.learning_rate for trained in best_rate(done, "f1")} == {3e-5}  # the first of two equal ones
+
+
+def test_a_result_names_no_folder_of_this_machine():
+    command = "scripts/finetune.sh RTE --run '/home/a b/run' --data=/glue --epochs 1 --out /x -- --dropout 0.2"
+    assert without_folders(command) == (
+        "scripts/finetune.sh RTE --run RUN --data=DATA --epochs 1 --out OUT -- --dropout 0.2"
+    )
 
 
 def test_encoded_sentences_have_the_dictionary_of_the_pretraining(tmp_path):

@@ -143,7 +143,7 @@ def test_perplexity_ranks_from_below(tmp_path):
     assert names(made) == [ROTARY, f"{ROTARY} (x)", SINUSOIDAL] and made["sets"][0]["best"] == 15.5
     found = row(made, ROTARY)["differences"]["wiki"]
     assert found.value == -4.5 and found.better and not found.significant and not made["answer"]["tested"]
-    assert {one.verdict for one in made["claims"]} == {"open"}
+    assert {one.verdict for one in made["claims"]} == {"in line"}
     text = markdown(tmp_path)
     assert "15.50 perplexity ↓" in text and "\u22124.50 (not tested, 1 seed)" in text
     assert "Not distinguishable" not in text and "- perplexity ↓: " in text

@@ -1,0 +1,106 @@
+"""Fine-tuning as plain data: one table for each recipe of ``scripts/finetune.sh``, of systems and tasks."""
+
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set
+
+from ..results.file import Result
+from ..scoring.kinds import METRICS
+from . import runs
+from .comparison import choose_baseline, ranking_metric
+from .kinds import KINDS
+from .systems import Label, Spread, System, group, mean, spread
+
+CHOSEN = re.compile(r"median of (\d+) seeds?, learning rate (\S+)")
+"""The settings of a task, as ``finetuning/result.py`` writes them."""
+
+Tuned = Dict[str, Any]
+
+
+class Column(NamedTuple):
+    """One metric of one task, with an entry for each system: the spread over pretraining seeds, and the rates."""
+
+    task: str
+    key: str
+    scores: List[Optional[Spread]]
+    rates: List[str]
+    """The chosen learning rates; only the first metric of a task has them."""
+
+    @property
+    def best(self) -> Optional[float]:
+        return max((score.mean for score in self.scores if score), default=None)
+
+
+def make_tuned(results: Sequence[Result], arch: Optional[str] = None) -> List[Tuned]:
+    """The tables, in the order of their names.
+
+    Args:
+        arch: the baseline.
+
+    Returns:
+        Of each table: ``name``, ``labels`` (the systems, best first), ``columns``, ``average`` (of the first metrics,
+        for systems that have all tasks), ``differences`` of it to the ``baseline``, ``counts`` (trainings behind a
+        median), ``tasks`` with the sizes of their sets, and how the runs were made.
+    """
+    named: Dict[str, Dict[str, List[Result]]] = {}
+    for result in sorted(results, key=lambda result: result["recipe"]):
+        for task in [] if result.get("unfinished") else result["tests"]:
+            tasks = named.setdefault(result["recipe"].removesuffix(f"_{task}"), {})
+            tasks.setdefault(task, []).append(result)
+    return [_table(name, {task: group(own) for task, own in tasks.items()}, arch) for name, tasks in named.items()]
+
+
+def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tuned:
+    systems = [system for own in tasks.values() for system in own]
+    seeds: Dict[Label, Set[int]] = {}  # of the pretraining
+    for system in systems:
+        seeds.setdefault(system.label, set()).update(system.seeds)
+    averages = {label: _average(label, tasks) for label in seeds}
+    labels = sorted(seeds, key=lambda label: (averages[label] is None, -(averages[label] or 0.0), label))
+    baseline = choose_baseline(systems, arch, KINDS["sentence_prediction"].baselines)
+    tests = [(task, test) for task, own in tasks.items() for system in own for test in system.tests(task).values()]
+    chosen = [found for _, test in tests if (found := CHOSEN.search(test["settings"]))]
+    scores = [score for _, test in tests for score in test["scores"].values()]
+    return {
+        "name": name,
+        "tasks": {task: test["sentences"] for task, test in tests},
+        "labels": labels,
+        "seeds": [sorted(seeds[label]) for label in labels],
+        "columns": [column for task, own in tasks.items() for column in _columns(task, own, labels)],
+        "average": [averages[label] for label in labels],
+        "baseline": baseline.label if baseline else None,
+        "differences": [_minus(averages[label], averages[baseline.label] if baseline else None) for label in labels],
+        "counts": sorted({int(found[1]) for found in chosen}),
+        "made": runs.made(systems, [], None),
+        "signatures": sorted({score["signature"] for score in scores if score.get("signature")}),
+    }
+
+
+def _minus(own: Optional[float], other: Optional[float]) -> Optional[float]:
+    return None if own is None or other is None else own - other
+
+
+def _columns(task: str, systems: Sequence[System], labels: Sequence[Label]) -> List[Column]:
+    """A column for each metric that a system has."""
+    there = {system.label: system for system in systems}
+    run = [there.get(label) for label in labels]
+    columns: List[Column] = []
+    for key in METRICS:
+        scores = [spread(system.scores(task, key).values()) if system else None for system in run]
+        if any(scores):
+            columns.append(Column(task, key, scores, [""] * len(run) if columns else [_rates(task, s) for s in run]))
+    return columns
+
+
+def _rates(task: str, system: Optional[System]) -> str:
+    """The chosen learning rate of each pretraining seed; one if they are the same."""
+    texts = [test["settings"] for test in system.tests(task).values()] if system else []
+    return " / ".join(dict.fromkeys(found[2] for found in map(CHOSEN.search, texts) if found))
+
+
+def _average(label: Label, tasks: Dict[str, List[System]]) -> Optional[float]:
+    """The mean of a system's first metrics over all tasks; None if one is missing."""
+    own = [(task, system) for task, systems in tasks.items() for system in systems if system.label == label]
+    if len(own) < len(tasks):
+        return None
+    scores = [spread(system.scores(task, ranking_metric([system], task)).values()) for task, system in own]
+    return mean(score.mean for score in scores if score) if all(scores) else None

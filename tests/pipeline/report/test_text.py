@@ -1,0 +1,149 @@
+"""The report on language models and fine-tuning: directions, words, tables, published figures."""
+
+import pytest
+
+from pipeline.report.data import Wanted, read_report
+from pipeline.report.render import answers
+from pipeline.results.file import ResultError
+
+from .made_results import markdown, part, recipe, result, row, table
+
+LEARNED, ROTARY, TUPE = "transformer_learned_mlm_tiny", "roformer_mlm_tiny", "tupe_a_mlm_tiny"
+OF_TRANSLATION = ("BLEU", "bootstrap", "sentence", "target tokens", "Kept", "kept", "pairs", "score.sh", "decoding",
+                  "significant", "not translation", "| p |")  # fmt: skip
+
+
+def scores(**values):
+    return {key: {"score": value, "signature": "fairseq-validate"} for key, value in values.items()}
+
+
+def model(folder, arch, perplexity, seed=1, task="masked_lm", name="books", variant="", **more):
+    """The result file of a language model; ``test_long`` is another text."""
+    sets = {"test": perplexity, "test_long": perplexity + 1, "valid": perplexity + 2}
+    tests = {
+        key: {"subset": key, "sentences": 7, "settings": "blocks", "scores": scores(perplexity=value, loss=4.5, **more)}
+        for key, value in sets.items()
+    }
+    run = {"command": "scripts/train.sh", "flags": f"--arch {arch}", "versions": {}, "machine": "m", "task": task}
+    counts = {unit: {"train": number} for unit, number in (("documents", 3), ("bytes", 4000), ("tokens", 1000))}
+    entries = {"recipe": name, "run": run, "tests": tests, "data": {**counts, "merges": 60}}
+    return result(folder / name, arch, seed, variant, more=entries)
+
+
+def tuned(folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, **values):
+    """The result file of a fine-tuning."""
+    test = {"subset": "dev", "sentences": 9, "settings": f"median of {count} seeds, learning rate {rate}"}
+    run = {
+        "command": f"scripts/finetune.sh {task} --run RUN",
+        "flags": f"--arch {arch}",
+        "versions": {},
+        "machine": "m",
+    }
+    tests = {task: {**test, "scores": scores(**values)}}
+    more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "grid": [{"learning_rate": 3e-5, "seed": 1}]}
+    return result(folder / task, arch, seed, more=more)
+
+
+def folders(folder):
+    return read_report(sorted(folder.iterdir()), Wanted())
+
+
+def text(folder):
+    from pipeline.report.render import to_markdown
+
+    return to_markdown(folders(folder))
+
+
+def test_the_lowest_perplexity_is_the_best_and_learned_positions_are_the_baseline(tmp_path):
+    for seed in (1, 2):
+        model(tmp_path, LEARNED, 20.0 + seed, seed)
+        model(tmp_path, ROTARY, 15.0 + seed / 2, seed)
+        model(tmp_path, "transformer_learned_t5_mlm_tiny", 30.0, seed)
+    made = recipe(tmp_path / "books", "books")
+    assert made["baseline"].label == (LEARNED, "") and made["answer"]["best"].label == (ROTARY, "")
+    found = row(made, ROTARY)["differences"]["test"]
+    assert found.better and found.value == -5.75 and not found.p
+    assert [one["longer"] for one in made["sets"]] == [False] * 3  # test_long has no longer blocks
+    cells = table(text(tmp_path), "Recipe")
+    assert cells["header"][2:4] == ["perplexity ↓ `test`", "difference"] and cells["`roformer_mlm_tiny`"][1][:2] == "**"
+    assert "15.75 perplexity ↓" in answers(folders(tmp_path)) and "\u22125.75 (not tested, 2 seeds" in text(tmp_path)
+
+
+def test_a_report_on_text_alone_has_no_words_of_translation(tmp_path):
+    for arch, value in ((LEARNED, 20.0), (ROTARY, 15.0), (TUPE, 21.0)):
+        model(tmp_path, arch, value)
+        model(tmp_path, arch, value + 1, variant="x")
+        tuned(tmp_path, arch, "CoLA", matthews=value)
+    made = text(tmp_path)
+    assert [word for word in OF_TRANSLATION if word in made] == []
+    assert "3 training documents, 4,000 bytes, 1,000 tokens, 60 BPE merges" in made and "7 lines." in made
+    assert "scripts/evaluate.sh" in made and "perplexity, loss: `fairseq-validate`" in made
+    assert "Not tested there:" in part(made, "Variants")
+    claims = part(made, "The papers' claims")
+    assert "- `books`: 1 in line, 1 against, 0 open." in claims and "**against** +1.00 |" in claims
+
+
+def test_beside_translation_both_are_explained(tmp_path):
+    result(tmp_path / "small", "transformer_sinusoidal_tiny", test=0.3)
+    result(tmp_path / "small", "roformer_tiny", test=0.1)
+    model(tmp_path, LEARNED, 20.0)
+    report = folders(tmp_path)
+    assert [one["name"] for one in report.recipes] == ["small", "books"]
+    made = text(tmp_path)
+    assert "paired bootstrap" in made and "no difference is tested" in made and "target tokens" in made
+
+
+def test_bits_per_byte_have_their_digits_and_table_6_stands_beside(tmp_path):
+    for arch, value in (("transformer_linear_learned_lm_tiny", 9.0), ("roformer_linear_lm_tiny", 8.0)):
+        model(tmp_path, arch, value, task="language_modeling", bits_per_byte=2.1234)
+    made = text(tmp_path)
+    assert recipe(tmp_path / "books", "books")["baseline"].label[0] == "transformer_linear_learned_lm_tiny"
+    assert table(made, "Scores on `test`")["`roformer_linear_lm_tiny`"] == ["2.123", "4.500"]
+    published = part(made, "Published figures")
+    assert "of another size and other data" in published and "TUPE" not in published
+    assert table(made, "Published figures")["`roformer`"] == ["2.759", "15.78"]
+
+
+def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):
+    for arch, gain in ((LEARNED, 0.0), (TUPE, 4.0)):
+        for seed in (1, 2):
+            tuned(tmp_path, arch, "CoLA", seed, f"{seed + 1}e-05", matthews=20.0 + gain)
+        tuned(tmp_path, arch, "STS-B", pearson=70.0 + gain, spearman=60.0)
+    tuned(tmp_path, ROTARY, "CoLA", matthews=90.0)
+    report = folders(tmp_path)
+    made = text(tmp_path)
+    assert not report.recipes and "glue, fine-tuning: 3 systems, 2 tasks." in answers(report)
+    assert f"Best on average: {TUPE}, 49.00." in answers(report) and "it has +4.00 (not tested)" in answers(report)
+    assert table(made, "Fine-tuning") == {
+        "header": ["system", "seeds", "CoLA Matthews ↑", "STS-B Pearson ↑", "STS-B Spearman ↑", "average ↑",
+                   "difference"],
+        f"`{TUPE}`": ["1, 2", "24.00±0.00 (2e-05 / 3e-05)", "**74.00** (3e-05)", "**60.00**", "49.00", "+4.00"],
+        f"`{LEARNED}`": ["1, 2", "20.00±0.00 (2e-05 / 3e-05)", "70.00 (3e-05)", "**60.00**", "45.00", "baseline"],
+        f"`{ROTARY}`": ["1", "**90.00** (3e-05)", "not run", "not run", "", ""],
+    }  # fmt: skip
+    assert "median of 5 trainings" in made and "CoLA 9 examples" in made
+    assert table(made, "Published figures")["`tupe_r`"][-1] == "84.90"
+
+
+def test_a_recipe_of_fine_tuning_can_be_the_only_one(tmp_path):
+    tuned(tmp_path, ROTARY, "SCM", name="scm", accuracy=55.0, count=1)
+    model(tmp_path, LEARNED, 20.0)
+    paths = sorted(tmp_path.iterdir())
+    assert [one["name"] for one in read_report(paths, Wanted("scm")).tuned] == ["scm"]
+    assert not read_report(paths, Wanted("scm")).recipes and not read_report(paths, Wanted("books")).tuned
+    made = markdown(tmp_path / "SCM")
+    assert "is no result" in made and "average" not in part(made, "Fine-tuning") and "Published" not in made
+    with pytest.raises(ResultError, match="the baseline 'x' has no result"):
+        read_report(paths, Wanted(baseline="x"))
+
+
+def test_pictures_say_that_nothing_was_tested(tmp_path):
+    pytest.importorskip("matplotlib")
+    from pipeline.report.pictures import UNTESTED, draw
+
+    model(tmp_path, LEARNED, 20.0)
+    model(tmp_path, ROTARY, 15.0)
+    report = folders(tmp_path)
+    draw(report)
+    assert set(report.recipes[0]["pictures"]) == {"valid-updates", "train-updates", "valid-seconds"}
+    assert UNTESTED.lower() in report.pictures["scores.svg"].lower()
