@@ -31,7 +31,6 @@ def _text(name: str, *baselines: str) -> Kind:
 KINDS: Dict[str, Kind] = {
     "masked_lm": _text("masked_lm", "transformer_learned_mlm_"),
     "language_modeling": _text("language_modeling", "transformer_learned_lm_", "transformer_linear_learned_lm_"),
-    "sentence_prediction": _text("sentence_prediction", "transformer_learned_mlm_"),
 }
 """By the task that ``run.json`` names; translation names none."""
 

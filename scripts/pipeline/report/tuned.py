@@ -56,7 +56,7 @@ def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tu
         seeds.setdefault(system.label, set()).update(system.seeds)
     averages = {label: _average(label, tasks) for label in seeds}
     labels = sorted(seeds, key=lambda label: (averages[label] is None, -(averages[label] or 0.0), label))
-    baseline = choose_baseline(systems, arch, KINDS["sentence_prediction"].baselines)
+    baseline = choose_baseline(systems, arch, KINDS["masked_lm"].baselines)
     tests = [(task, test) for task, own in tasks.items() for system in own for test in system.tests(task).values()]
     chosen = [found for _, test in tests if (found := CHOSEN.search(test["settings"]))]
     scores = [score for _, test in tests for score in test["scores"].values()]

@@ -1,9 +1,12 @@
 """The report on language models and fine-tuning: directions, words, tables, published figures."""
 
+import math
+import xml.etree.ElementTree as ElementTree
+
 import pytest
 
 from pipeline.report.data import Wanted, read_report
-from pipeline.report.render import answers
+from pipeline.report.render import answers, to_html, to_markdown
 from pipeline.results.file import ResultError
 
 from .made_results import markdown, part, recipe, result, row, table
@@ -26,22 +29,19 @@ def model(folder, arch, perplexity, seed=1, task="masked_lm", name="books", vari
     }
     run = {"command": "scripts/train.sh", "flags": f"--arch {arch}", "versions": {}, "machine": "m", "task": task}
     counts = {unit: {"train": number} for unit, number in (("documents", 3), ("bytes", 4000), ("tokens", 1000))}
-    entries = {"recipe": name, "run": run, "tests": tests, "data": {**counts, "merges": 60}}
+    points = {"updates": [10, 20], "seconds": [5, 9], "nll": [9.0, math.log2(perplexity)]}
+    curve, data = {"train": points, "valid": points}, {**counts, "merges": 60}
+    entries = {"recipe": name, "run": run, "tests": tests, "data": data, "curve": curve}
     return result(folder / name, arch, seed, variant, more=entries)
 
 
 def tuned(folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, **values):
     """The result file of a fine-tuning."""
     test = {"subset": "dev", "sentences": 9, "settings": f"median of {count} seeds, learning rate {rate}"}
-    run = {
-        "command": f"scripts/finetune.sh {task} --run RUN",
-        "flags": f"--arch {arch}",
-        "versions": {},
-        "machine": "m",
-    }
+    run = {"command": f"scripts/finetune.sh {task}", "flags": f"--arch {arch}", "versions": {}, "machine": "m"}
     tests = {task: {**test, "scores": scores(**values)}}
     more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "grid": [{"learning_rate": 3e-5, "seed": 1}]}
-    return result(folder / task, arch, seed, more=more)
+    return result(folder / f"{len(task)}", arch, seed, more=more)
 
 
 def folders(folder):
@@ -49,8 +49,6 @@ def folders(folder):
 
 
 def text(folder):
-    from pipeline.report.render import to_markdown
-
     return to_markdown(folders(folder))
 
 
@@ -77,6 +75,7 @@ def test_a_report_on_text_alone_has_no_words_of_translation(tmp_path):
     made = text(tmp_path)
     assert [word for word in OF_TRANSLATION if word in made] == []
     assert "3 training documents, 4,000 bytes, 1,000 tokens, 60 BPE merges" in made and "7 lines." in made
+    assert "tokens 5,000" in part(made, "Costs")
     assert "scripts/evaluate.sh" in made and "perplexity, loss: `fairseq-validate`" in made
     assert "Not tested there:" in part(made, "Variants")
     claims = part(made, "The papers' claims")
@@ -131,7 +130,7 @@ def test_a_recipe_of_fine_tuning_can_be_the_only_one(tmp_path):
     paths = sorted(tmp_path.iterdir())
     assert [one["name"] for one in read_report(paths, Wanted("scm")).tuned] == ["scm"]
     assert not read_report(paths, Wanted("scm")).recipes and not read_report(paths, Wanted("books")).tuned
-    made = markdown(tmp_path / "SCM")
+    made = markdown(tmp_path / "3")
     assert "is no result" in made and "average" not in part(made, "Fine-tuning") and "Published" not in made
     with pytest.raises(ResultError, match="the baseline 'x' has no result"):
         read_report(paths, Wanted(baseline="x"))
@@ -139,11 +138,21 @@ def test_a_recipe_of_fine_tuning_can_be_the_only_one(tmp_path):
 
 def test_pictures_say_that_nothing_was_tested(tmp_path):
     pytest.importorskip("matplotlib")
-    from pipeline.report.pictures import UNTESTED, draw
+    from pipeline.report.pictures import ALIKE, UNTESTED, draw
 
     model(tmp_path, LEARNED, 20.0)
     model(tmp_path, ROTARY, 15.0)
     report = folders(tmp_path)
     draw(report)
     assert set(report.recipes[0]["pictures"]) == {"valid-updates", "train-updates", "valid-seconds"}
-    assert UNTESTED.lower() in report.pictures["scores.svg"].lower()
+    drawn = report.pictures["scores.svg"].lower()
+    assert UNTESTED.lower() in drawn and ALIKE not in drawn
+
+
+def test_names_in_files_of_fine_tuning_are_escaped(tmp_path):
+    nasty = "<b>a|b</b> *c* `d`"
+    tuned(tmp_path / "x", "`|<i>", nasty, name="<u>", accuracy=50.0)
+    tuned(tmp_path / "x", "`|<i>", "RTE", name="<u>", accuracy=50.0)
+    page = ElementTree.fromstring(to_html(text(tmp_path / "x"), {}))
+    assert not {"b", "i", "u", "em"} & {element.tag for element in page.find("body/main").iter()}
+    assert {len(line) for line in next(page.iter("table")).iter("tr")} == {6}
