@@ -10,7 +10,7 @@ from .comparison import choose_baseline, ranking_metric
 from .kinds import KINDS
 from .systems import Label, Spread, System, group, mean, spread
 
-CHOSEN = re.compile(r"median of (\d+) seeds?, learning rate (\S+)")
+CHOSEN = re.compile(r"median of (\d{1,6}) seeds?, learning rate (\S+)")
 """The settings of a task, as ``finetuning/result.py`` writes them."""
 
 Tuned = Dict[str, Any]
