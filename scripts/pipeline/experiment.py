@@ -2,19 +2,18 @@
 
 import contextlib
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from .command import Failure, say
+from .command import Failure
 from .failures import last_error_in
 from .lock import locked
 from .processes import SCRIPTS, run_script
 from .recipes import Recipe
 from .results import finished
 from .results.collect import collect
-from .results.file import Result, read_result, write_result
+from .results.file import Result, read_result, set_aside, write_result
 from .steps import read_stamp
 from .systems import System
 
@@ -102,9 +101,7 @@ class Experiment:
             write_positions(self.folder)
         result = self._collected()
         if self.file.is_file() and finished.is_finished_otherwise(self.result(), self._settings(), self.max_update):
-            old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
-            say(f"{self.file} is of a run with other settings: it moves to {old}")
-            self.file.rename(old)
+            set_aside(self.file)
         write_result(result, self.file)
 
     def reason(self, error: Failure) -> str:

@@ -27,7 +27,7 @@ from ..lock import locked
 from ..prepared import NAME, read_text_language
 from ..provenance import provenance
 from ..recipes import load_recipe
-from ..results.file import write_result
+from ..results.file import read_result, set_aside, write_result
 from ..scoring.metrics import table
 from ..scoring.options import USER_DIR, averaged
 from ..settings import check_flags
@@ -36,7 +36,7 @@ from ..steps import Steps
 from ..training import launch
 from .glue import TASKS as GLUE
 from .metrics import evaluate
-from .result import Trained, make_result
+from .result import Trained, make_result, replaces
 from .scm import SCM
 
 TASKS = {task.name: task for task in (*GLUE, SCM)}
@@ -127,10 +127,15 @@ class FineTuning:
             steps.step("encode", ["data/input0"], self._encode)
             grid = [(lr, seed) for lr in self.learning_rates for seed in self.seeds]
             done = [self._train(number, len(grid), *cell, steps.settings, lock) for number, cell in enumerate(grid, 1)]
-            result = make_result(self.args, self.task, self.info, self.recipe.name, done, len(self.labels))
+            flags = [*self.recipe.train_flags, *self.args.flags]
+            changed = " ".join([f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
+            result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, len(self.labels))
         folder = self.args.results or self.out
         kind = "-".join(part for part in (self.info["arch"], self.args.variant) if part)
-        write_result(result, folder / f"{result['recipe']}-{kind}-seed{result['seed']}.json")
+        file = folder / f"{result['recipe']}-{kind}-seed{result['seed']}.json"
+        if file.is_file() and not replaces(result, read_result(file)):
+            set_aside(file)
+        write_result(result, file)
         return result
 
     def _encode(self) -> None:

@@ -45,11 +45,18 @@ def without_folders(command: str) -> str:
     return shlex.join(words)
 
 
+def replaces(new: Dict[str, Any], old: Dict[str, Any]) -> bool:
+    """Whether a result has all that an older one has: the same settings, and each of its trainings."""
+    grids = [{(cell["learning_rate"], cell["seed"]) for cell in result.get("grid", [])} for result in (new, old)]
+    return new["settings"] == old["settings"] and grids[0] >= grids[1]
+
+
 def make_result(
     args: argparse.Namespace,
     task: FineTuningTask,
     info: Dict[str, Any],
     recipe: str,
+    changed: str,
     done: Sequence[Trained],
     examples: int,
 ) -> Dict[str, Any]:
@@ -58,6 +65,7 @@ def make_result(
     Args:
         args: the options of ``scripts/finetune.sh``.
         info: the record of the pretraining.
+        changed: the settings of the trainings that are not those of one cell of the grid.
         examples: number of validation examples.
     """
     metric = task.metrics[0]
@@ -73,7 +81,7 @@ def make_result(
         "variant": args.variant,
         "arch": info["arch"],
         "seed": int(info["seed"]),
-        "settings": pretraining.read_text(encoding="utf-8") if pretraining.is_file() else "",
+        "settings": f"{pretraining.read_text(encoding='utf-8') if pretraining.is_file() else ''}finetune {changed}\n",
         "entries": {},
         "run": {**run, "command": without_folders(run["command"])},
         "training": training_entry(log, 1),

@@ -1,9 +1,10 @@
 """Result files: JSON of one run, made by ``scripts/reproduce.sh`` and read by the report."""
 
+import time
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..command import Failure
+from ..command import Failure, say
 from ..files import read_json, write_json
 from ..scoring.scored import SCORE
 from ..scoring.statistics import COLUMNS, bleu, rows
@@ -56,6 +57,13 @@ class Broken(NamedTuple):
 
     path: Path
     reason: str
+
+
+def set_aside(path: Path) -> None:
+    """Renames a result file of a finished run, whose place one with other settings takes."""
+    old = f"{path}.old-{time.strftime('%Y%m%d-%H%M%S')}"
+    say(f"{path} is of a run with other settings: it moves to {old}")
+    path.rename(old)
 
 
 def write_result(result: Result, path: Path) -> None:

@@ -10,9 +10,12 @@ Example: echo "The old king sees a dog." | scripts/translate.sh runs/demo/roform
 import argparse
 import itertools
 import logging
+import os
+import select
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, List, Sequence
+from typing import TYPE_CHECKING, Callable, List, Sequence
 
 from tqdm import tqdm
 
@@ -73,10 +76,12 @@ def _answer(args: argparse.Namespace) -> None:
     translator = _load(args)
     if terminal:
         say("type a sentence and press Enter; Ctrl-D ends")
+        wait = _line_or_signal()
     try:
         for number in itertools.count(1):
             if terminal:
                 print("> ", end="", file=sys.stderr, flush=True)
+                wait()
             line = sys.stdin.buffer.readline()
             if not line:
                 return
@@ -89,6 +94,14 @@ def _answer(args: argparse.Namespace) -> None:
     finally:
         if terminal:
             print(file=sys.stderr)  # the shell's prompt begins a line of its own
+
+
+def _line_or_signal() -> Callable[[], object]:
+    """What waits for a line, or for a signal: Python's reading overlooks one that comes just before it begins."""
+    signals, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    return lambda: select.select([sys.stdin, signals], [], [])
 
 
 def _decode(text: bytes) -> str:

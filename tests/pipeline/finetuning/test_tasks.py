@@ -12,7 +12,7 @@ from pipeline.finetuning.base import Example
 from pipeline.finetuning.data import encode
 from pipeline.finetuning.finetune import TASKS
 from pipeline.finetuning.metrics import evaluate
-from pipeline.finetuning.result import Trained, best_rate, without_folders
+from pipeline.finetuning.result import Trained, best_rate, replaces, without_folders
 
 ROWS = {
     "CoLA": "gj04\t1\t\tHe \"said so.\ngj04\t0\t*\tSo said.\n",
@@ -150,3 +150,13 @@ def test_encoded_sentences_have_the_dictionary_of_the_pretraining(tmp_path):
     labels = Dictionary.load(str(tmp_path / "data/label/dict.txt"))
     assert [read(f"label/{split}", labels) for split in sets] == [["entailment"], ["not_entailment"]]
     assert (tmp_path / "data/input1/dict.txt").read_bytes() == (run / "dict.txt").read_bytes()
+
+
+def test_a_result_replaces_one_of_the_same_settings_whose_trainings_it_has():
+    def result(*cells, settings="epochs 10"):
+        return {"settings": settings, "grid": [{"learning_rate": lr, "seed": seed} for lr, seed in cells]}
+
+    old = result((2e-5, 1), (3e-5, 1))
+    assert replaces(old, old) and replaces(result((3e-5, 1), (2e-5, 1), (2e-5, 2)), old)
+    assert not replaces(result((2e-5, 1)), old)
+    assert not replaces(result((2e-5, 1), (3e-5, 1), settings="epochs 1"), old)
