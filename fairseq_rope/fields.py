@@ -39,6 +39,7 @@ def parse_fields(cfg: Any, add_args: Callable[[ArgumentParser], None]) -> Namesp
 
     Args:
         cfg: the section ``model``: ``_name``, and flags without their dashes (``rope_base``, ``encoder_layers``).
+            Parsed flags are returned as they are.
         add_args: adds the model's flags to a parser.
 
     Returns:
@@ -47,6 +48,8 @@ def parse_fields(cfg: Any, add_args: Callable[[ArgumentParser], None]) -> Namesp
     Raises:
         ValueError: a field that is no flag, or a value that the flag refuses.
     """
+    if not OmegaConf.is_config(cfg):
+        return cast(Namespace, cfg)
     parser = _Parser(add_help=False, allow_abbrev=False)
     add_args(parser)
     flags = vars(parser.parse_args([]))

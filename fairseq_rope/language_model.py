@@ -7,7 +7,6 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
-from omegaconf import OmegaConf
 
 from .fields import parse_fields
 from .options import add_position_args, build_position, reject_unsupported
@@ -38,8 +37,7 @@ class RoFormerLanguageModel(TransformerLanguageModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerLanguageModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
-        if OmegaConf.is_config(args):
-            args = parse_fields(args, cls.add_args)
+        args = parse_fields(args, cls.add_args)
         reject_unsupported(args)
         if getattr(args, "decoder_layers_to_keep", None):
             args.decoder_layers = len(args.decoder_layers_to_keep.split(","))

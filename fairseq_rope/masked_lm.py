@@ -10,7 +10,6 @@ from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from .fields import parse_fields
@@ -91,8 +90,7 @@ class RoFormerMaskedModel(RobertaModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerMaskedModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
-        if OmegaConf.is_config(args):
-            args = parse_fields(args, cls.add_args)
+        args = parse_fields(args, cls.add_args)
         reject_unsupported(args)
         if getattr(args, "mha_heads_to_keep", -1) != -1:
             raise ValueError("--mha-heads-to-keep is not supported here: an encoding serves all heads of a layer")

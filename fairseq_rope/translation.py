@@ -7,7 +7,6 @@ from typing import Any, Dict, List, Optional, Tuple
 from fairseq.hub_utils import GeneratorHubInterface, from_pretrained
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModel
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from .alignment import Alignment, add_alignment_args, requested_alignment
@@ -62,8 +61,7 @@ class RoFormerModel(TransformerModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
-        if OmegaConf.is_config(args):
-            args = parse_fields(args, cls.add_args)
+        args = parse_fields(args, cls.add_args)
         reject_unsupported(args)
         model: RoFormerModel = super().build_model(args, task)
         model.alignment = requested_alignment(args, task)

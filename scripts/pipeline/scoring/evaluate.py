@@ -36,6 +36,9 @@ SETTINGS = "blocks of the training's length, masks of seed 1"
 LOSSES = ("nll_loss", "loss")
 """fairseq's names of the loss in bits per token; a criterion that smooths labels has both."""
 
+LARGEST = 1000.0
+"""A loss in bits that no model has; the perplexity of a larger one is no number."""
+
 COUNTS = {unit: {"*": WHOLE} for unit in ("lines", "bytes", "tokens")}
 
 
@@ -92,13 +95,18 @@ def read_loss(path: Path, subset: str) -> float:
     """The loss in bits per token from the output of fairseq-validate.
 
     Raises:
-        Failure: it is not there.
+        Failure: it is not there, or no number that a trained model has.
     """
     found = re.findall(rf"\| {re.escape(subset)} \| (\{{.*\}})\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
     values = json.loads(found[-1]) if found else {}
     losses = [float(values[key]) for name in LOSSES for key in (name, f"{subset}_{name}") if key in values]
     if not losses:
         raise Failure(f"{path} has no loss of '{subset}': run scripts/evaluate.sh again")
+    if not 0 <= losses[0] <= LARGEST:
+        raise Failure(
+            f"the loss on '{subset}' is {losses[0]:g} bits per token: the training diverged; "
+            "train again with a lower --lr"
+        )
     return losses[0]
 
 

@@ -32,6 +32,11 @@ def test_the_loss_is_that_of_the_set_without_smoothing(tmp_path):
         with pytest.raises(Failure, match="has no loss of 'test'"):
             read_loss(path, "test")
 
+    for loss in ("nan", "inf", "2000"):
+        path.write_text(line(test_loss=loss))
+        with pytest.raises(Failure, match=f"the loss on 'test' is {loss} bits per token: the training diverged"):
+            read_loss(path, "test")
+
 
 def test_the_table_has_the_figures_that_there_are():
     lines = table([{"name": "run", "subset": "test", "scores": figures(3.14159, 0.5)}]).splitlines()
