@@ -2,26 +2,22 @@
 
 import argparse
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Dict, Sequence
+from typing import Sequence
 
 import torch
 
 from ..command import Parser, run, split_at_dashes
 from ..files import write_json
-from . import BenchmarkError, attention, decode, machine, prepare, quiet, rope, train
+from . import BenchmarkError, machine, quiet
 from .output import as_command, as_text
 
-BENCHMARKS: Dict[str, Any] = {
-    "train": train,
-    "decode": decode,
-    "rope": rope,
-    "attention": attention,
-    "prepare": prepare,
-}
-"""Name to module; a module has ``add_arguments`` and ``run``, and its first line says what it measures."""
+BENCHMARKS = ("train", "decode", "rope", "attention", "prepare")
+"""Modules with ``add_arguments`` and ``run``, whose first line says what they measure. They import fairseq, which may
+speak when it is imported."""
 
-TRAINED = (train, decode)
+TRAINED = ("train", "decode")
 FLAGS = "Flags behind -- go to fairseq-train for the models of all candidates, such as --encoder-layers 2."
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -30,12 +26,13 @@ RESULTS = Path(__file__).parents[3] / "results"
 def build_parser() -> Parser:
     parser = Parser((sys.modules[__package__].__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True, metavar="{" + ",".join(BENCHMARKS) + "}")
-    for name, module in BENCHMARKS.items():
+    for name in BENCHMARKS:
+        module = import_module(f"{__package__}.{name}")
         title = (module.__doc__ or "").splitlines()[0]
-        command = commands.add_parser(name, help=title, doc=title, epilog=FLAGS if module in TRAINED else None)
+        command = commands.add_parser(name, help=title, doc=title, epilog=FLAGS if name in TRAINED else None)
         repeats = getattr(module, "REPEATS", 5)
         command.add_argument("--repeats", type=int, default=repeats, help=f"measured rounds (default: {repeats})")
-        if module is prepare:
+        if name == "prepare":
             command.set_defaults(device="cpu")
         else:
             command.add_argument("--device", choices=("cpu", "cuda"), help="device (default: cuda where there is one)")
@@ -47,6 +44,7 @@ def build_parser() -> Parser:
             help="also write JSON: to this file, or to benchmark-WHAT-DEVICE.json in this folder (default: results)",
         )
         module.add_arguments(command)
+        command.set_defaults(measure=module.run)
     return parser
 
 
@@ -62,7 +60,7 @@ def check(args: argparse.Namespace) -> None:
         values = value if isinstance(value, list) else [value]
         if any(isinstance(number, int) and number < 0 for number in values):
             raise BenchmarkError(f"--{name} must not be negative")
-    if args.flags and BENCHMARKS[args.command] not in TRAINED:
+    if args.flags and args.command not in TRAINED:
         raise BenchmarkError(f"{args.command} takes no flags of fairseq-train")
     if args.device == "cuda" and not torch.cuda.is_available():
         raise BenchmarkError("--device cuda: PyTorch sees no GPU here")
@@ -79,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
     args = build_parser().parse_args(options)
     args.flags = flags
     check(args)
-    result = {**BENCHMARKS[args.command].run(args), "command": as_command(argv)}
+    result = {**args.measure(args), "command": as_command(argv)}
     result["machine"] = machine.describe(args.device)
     print(as_text(result), flush=True)
     if args.out:

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, MaskTokensDataset
 
 from . import BenchmarkError
 
@@ -57,7 +57,7 @@ def choose_lengths(tokens: int, sentences: int, length: int) -> List[Tuple[int, 
 
 
 def make_batch(words: Dictionary, tokens: int = 0, sentences: int = 0, length: int = 0) -> Dict[str, Any]:
-    """A batch as fairseq's tasks receive it, always the same; see :func:`choose_lengths`."""
+    """A batch as fairseq's tasks of translation receive it, always the same; see :func:`choose_lengths`."""
     random = torch.Generator().manual_seed(1)
 
     def sentence(size: int) -> torch.Tensor:
@@ -73,11 +73,37 @@ def make_batch(words: Dictionary, tokens: int = 0, sentences: int = 0, length: i
     return batch
 
 
+def make_blocks(words: Dictionary, tokens: int, sentences: int, length: int, masked: bool) -> Dict[str, Any]:
+    """A batch of running text as fairseq's tasks for language models receive it, always the same.
+
+    Each token is to be predicted from the earlier ones, or, if ``masked``, 15% of them from the others.
+    """
+    random = torch.Generator().manual_seed(1)
+    shape = (len(choose_lengths(tokens, sentences, length)), length + 1)
+    text = torch.randint(words.nspecial, len(words), shape, generator=random)
+    source, target = text[:, :-1], text[:, 1:]
+    if masked:
+        blocks = ListDataset(list(source), [length] * len(source))
+        mask = {"pad_idx": words.pad(), "mask_idx": words.add_symbol("<mask>"), "seed": 1}
+        sides = MaskTokensDataset.apply_mask(blocks, words, **mask)
+        source, target = (torch.stack([side[number] for number in range(len(blocks))]) for side in sides)
+    source, target = source.contiguous(), target.contiguous()
+    return {
+        "id": torch.arange(len(source)),
+        "nsentences": len(source),
+        "ntokens": source.numel(),
+        "net_input": {"src_tokens": source, "src_lengths": torch.full((len(source),), length)},
+        "target": target,
+    }
+
+
 def about(batch: Dict[str, Any], pad: int) -> Dict[str, Any]:
-    """The size of a batch: sentences, tokens of both sides with ``</s>``, and the share of padding in its tensors."""
+    """The size of a batch: sentences, tokens of both sides with ``</s>``, and the share of padding in its tensors.
+
+    The target tokens of a masked language model are those that it predicts.
+    """
     sides = {"source": batch["net_input"]["src_tokens"], "target": batch["target"]}
-    counts = {side: int(tokens.ne(pad).sum()) for side, tokens in sides.items()}
-    size = sum(tokens.numel() for tokens in sides.values())
-    result: Dict[str, Any] = {"sentences": batch["target"].size(0)}
-    result.update({f"{side} tokens": count for side, count in counts.items()})
-    return {**result, "padding": f"{1 - sum(counts.values()) / size:.1%}"}
+    read = [value for name, value in batch["net_input"].items() if name.endswith("_tokens")]
+    counts = {f"{side} tokens": int(tokens.ne(pad).sum()) for side, tokens in sides.items()}
+    padding = sum(int(tokens.eq(pad).sum()) for tokens in read) / sum(tokens.numel() for tokens in read)
+    return {"sentences": batch["target"].size(0), **counts, "padding": f"{padding:.1%}"}

@@ -47,8 +47,9 @@ def configure(parser: argparse.ArgumentParser, flags: Sequence[str], bf16: bool 
 
 
 def make_task(cfg: Any, words: Dictionary) -> Any:
-    """The task of a configuration, with this dictionary on both sides."""
-    return TASK_REGISTRY[cfg.task._name](cfg.task, words, words)
+    """The task of a configuration, with this dictionary on all its sides."""
+    task = TASK_REGISTRY[cfg.task._name]
+    return task(cfg.task, words) if cfg.task._name == "masked_lm" else task(cfg.task, words, words)
 
 
 def build_model(task: Any, cfg: Any) -> Any:
@@ -80,12 +81,14 @@ def flops(model: nn.Module) -> Flops:
     """Floating-point operations of a forward pass, in matrix products with parameters, for each token by its side.
 
     Two for each weight of the encoder and of the keys and values of the attention to it, for a ``source`` token; two
-    for each of the rest of the decoder and of the vocabulary's projection, for a ``target`` token. What attention and
-    position encodings multiply besides is not counted.
+    for each of the rest of the decoder and of the vocabulary's projection, for a ``target`` token; likewise for the
+    head of a masked model. What attention and position encodings multiply besides is not counted.
     """
     counts = {"source": 0.0, "target": 0.0}
     for name, module in model.named_modules():
-        if isinstance(module, nn.Linear) and "position" not in name.split("."):
-            of_source = name.startswith("encoder.") or name.endswith(("encoder_attn.k_proj", "encoder_attn.v_proj"))
+        is_head = name.startswith("encoder.lm_head")
+        if (isinstance(module, nn.Linear) and "position" not in name.split(".")) or name == "encoder.lm_head":
+            of_source = name.startswith("encoder.") and not is_head
+            of_source |= name.endswith(("encoder_attn.k_proj", "encoder_attn.v_proj"))
             counts["source" if of_source else "target"] += 2.0 * module.weight.numel()
     return counts

@@ -10,44 +10,42 @@ from fairseq.optim import OPTIMIZER_REGISTRY
 from fairseq.trainer import Trainer
 
 from . import BenchmarkError
-from .batch import about, dictionary, make_batch
+from .batch import about, dictionary
+from .kinds import KINDS, Kind
 from .machine import PRECISIONS, peaks
 from .memory import peak_memory
-from .models import STOCK, build_model, check_arch, configure, flops, make_task, same_parameters
+from .models import build_model, check_arch, configure, flops, make_task, same_parameters
 from .output import Result
 from .timing import compared, interleaved
 
-STOCK_CRITERION, STOCK_OPTIMIZER = "label_smoothed_cross_entropy", "adam"
-CRITERION, OPTIMIZER = "fused_label_smoothed_cross_entropy", "fused_adam"
-
-RECIPE = [
-    *["--share-all-embeddings", "--clip-norm", "0.0", "--label-smoothing", "0.1", "--adam-betas", "(0.9, 0.98)"],
-    *["--lr-scheduler", "inverse_sqrt", "--warmup-init-lr", "1e-7", "--warmup-updates", "4000", "--lr", "5e-4"],
-]
-"""Flags that ``scripts/train.sh`` gives all architectures."""
+OPTIMIZER = "fused_adam"
 
 
 class Candidate(NamedTuple):
     """A candidate: ``ARCH[:CRITERION[:OPTIMIZER]][@PRECISION]`` on the command line, or ``stock``."""
 
     name: str
+    kind: Kind
     arch: str
     criterion: str
     optimizer: str
     precision: str
 
     @classmethod
-    def parse(cls, text: str, criterion: str, optimizer: str, precision: str) -> "Candidate":
-        """The candidate that ``text`` describes, with these defaults.
+    def parse(
+        cls, text: str, kind: Kind, precision: str = "fp32", criterion: str = "", optimizer: str = OPTIMIZER
+    ) -> "Candidate":
+        """The candidate that ``text`` describes, with these defaults; the criterion's is that of the kind.
 
         Raises:
             BenchmarkError: a part of ``text`` is not registered.
         """
         system, _, own_precision = text.partition("@")
         if system == "stock":
-            system = f"{STOCK}:{STOCK_CRITERION}:{STOCK_OPTIMIZER}"
+            system = kind.stock
         parts = [*system.split(":"), "", ""]
-        self = cls(text, parts[0], parts[1] or criterion, parts[2] or optimizer, own_precision or precision)
+        criterion, optimizer = parts[1] or criterion or kind.criterion, parts[2] or optimizer
+        self = cls(text, kind, parts[0], criterion, optimizer, own_precision or precision)
         check_arch(self.arch)
         known: Sequence[Any] = (CRITERION_REGISTRY, OPTIMIZER_REGISTRY, PRECISIONS)
         for what, registry in zip(("criterion", "optimizer", "precision"), known):
@@ -62,7 +60,8 @@ def build_trainer(
     """The trainer that ``fairseq-train`` would build, with the parameters of ``start`` as far as they fit."""
     own = ["--arch", candidate.arch, "--criterion", candidate.criterion, "--optimizer", candidate.optimizer]
     own += ["--distributed-world-size", "1", *(["--cpu"] if device.type == "cpu" else [])]
-    cfg = configure(options.get_training_parser(), [*RECIPE, *own, *flags], candidate.precision == "bf16")
+    given = ["--task", candidate.kind.task, *candidate.kind.flags, *own, *flags]
+    cfg = configure(options.get_training_parser(), given, candidate.precision == "bf16")
     utils.set_torch_seed(cfg.common.seed)
     task = make_task(cfg, dictionary(vocabulary))
     model, criterion = build_model(task, cfg), task.build_criterion(cfg.criterion)
@@ -78,7 +77,7 @@ def build_trainer(
 
 def batch_of(args: argparse.Namespace) -> Dict[str, Any]:
     """The batch that the command line describes."""
-    return make_batch(dictionary(args.vocabulary), args.tokens, args.sentences, args.length)
+    return KINDS[args.task].batch(dictionary(args.vocabulary), args.tokens, args.sentences, args.length)
 
 
 def first_step(candidate: Candidate, args: argparse.Namespace) -> Callable[[], Any]:
@@ -89,14 +88,16 @@ def first_step(candidate: Candidate, args: argparse.Namespace) -> Callable[[], A
 
 def run(args: argparse.Namespace) -> Result:
     """Measures training steps against the baseline's; also returns each candidate's loss in the last step."""
-    texts = list(dict.fromkeys([args.baseline, *args.archs]))
-    candidates = [Candidate.parse(text, args.criterion, args.optimizer, args.precision) for text in texts]
+    kind = KINDS[args.task]
+    texts = list(dict.fromkeys([args.baseline, *(args.archs or kind.archs)]))
+    criterion = args.criterion or kind.criterion
+    candidates = [Candidate.parse(text, kind, args.precision, criterion, args.optimizer) for text in texts]
     batch = batch_of(args)
     trainers: Dict[str, Trainer] = {}
     for candidate in candidates:
         start = trainers.get(args.baseline)
         trainers[candidate.name] = build_trainer(candidate, args.vocabulary, args.flags, args.device, start)
-    size = about(batch, trainers[args.baseline].task.target_dictionary.pad())
+    size = about(batch, trainers[args.baseline].task.source_dictionary.pad())
     losses: Dict[str, float] = {}
 
     def step_of(name: str) -> Callable[[], None]:
@@ -112,7 +113,7 @@ def run(args: argparse.Namespace) -> Result:
     for candidate in candidates:
         row = {"candidate": candidate.name, "precision": candidate.precision, **columns[candidate.name]}
         work = 3 * sum(size[f"{side} tokens"] * n for side, n in flops(trainers[candidate.name].model).items())
-        row["target tokens/s"] = round(size["target tokens"] / row["seconds"], 1)
+        row[f"{kind.counted}/s"] = round(size[kind.counted] / row["seconds"], 1)
         row["share of peak"] = f"{work / row['seconds'] / rates[candidate.precision] / 1e12:.1%}"
         row[f"loss of step {args.repeats + 1}"] = round(losses[candidate.name], 3)
         rows.append(row)
@@ -123,7 +124,7 @@ def run(args: argparse.Namespace) -> Result:
     return {
         "what": f"one training step (fairseq's Trainer), {args.vocabulary:,} types; times as fast as {args.baseline}",
         "batch": size,
-        "criterion, optimizer": [args.criterion, args.optimizer],
+        "criterion, optimizer": [criterion, args.optimizer],
         "flags": args.flags,
         "repeats": args.repeats,
         "measured peak (TFLOP/s)": rates,
@@ -133,18 +134,16 @@ def run(args: argparse.Namespace) -> Result:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark train``."""
+    parser.add_argument("--task", choices=list(KINDS), default="translation", help="the kind of models")
     parser.add_argument(
         "--archs",
         nargs="+",
-        default=["transformer_sinusoidal_base", "roformer_base"],
         metavar="ARCH[:CRITERION[:OPTIMIZER]][@PRECISION]",
         help="candidates; `stock` is fairseq's own model, criterion and optimizer "
-        "(default: transformer_sinusoidal_base roformer_base)",
+        "(default: two of base size, of translation transformer_sinusoidal_base roformer_base)",
     )
     parser.add_argument("--baseline", default="stock", help="candidate to compare with (default: stock)")
-    parser.add_argument(
-        "--criterion", default=CRITERION, help=f"criterion of candidates that name none (default: {CRITERION})"
-    )
+    parser.add_argument("--criterion", help="criterion of candidates that name none (default: this plugin's)")
     parser.add_argument(
         "--optimizer", default=OPTIMIZER, help=f"optimizer of candidates that name none (default: {OPTIMIZER})"
     )
@@ -156,6 +155,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tokens", type=int, default=2044, help="about how many target tokens (default: 2044)")
     parser.add_argument("--sentences", type=int, default=0, help="size of the batch, instead of --tokens")
-    parser.add_argument("--length", type=int, default=0, help="tokens of each sentence (default: like WMT)")
+    parser.add_argument(
+        "--length", type=int, default=0, help="tokens of each sentence (default: like WMT; of text 512)"
+    )
     parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory, in separate processes")

@@ -17,7 +17,8 @@ from fairseq_rope.attention import PositionalMultiheadAttention
 from pipeline.benchmark import BenchmarkError, machine, rope
 from pipeline.benchmark.__main__ import build_parser, main
 from pipeline.benchmark.decode import OWN_CONVERTER
-from pipeline.benchmark.train import CRITERION, OPTIMIZER, Candidate, build_trainer
+from pipeline.benchmark.kinds import KINDS
+from pipeline.benchmark.train import OPTIMIZER, Candidate, build_trainer
 
 from ...commands import one_line, run
 from ...processes import preloaded
@@ -34,6 +35,7 @@ TRAIN = ["train", "--vocabulary", "100", "--tokens", "100", "--repeats", "2", "-
 DECODE = ["decode", "--vocabulary", "100", "--length", "5", "--repeats", "2", "--device", "cpu"]
 SPREAD = ["seconds", "quartiles (s)", "times as fast", "quartiles"]
 CPU = torch.device("cpu")
+TRANSLATION = KINDS["translation"]
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +71,21 @@ def test_train_compares_with_fairseq(tmp_path, capsys):
     assert roformer["peak MiB"] > roformer["peak MiB above the model"] > 0
 
 
+@pytest.mark.parametrize("task,arch", [("masked_lm", "mlm_tiny"), ("language_modeling", "lm_tiny")])
+def test_train_compares_language_models_with_fairseq(tmp_path, capsys, task, arch):
+    """With the criterion and the optimizer of fairseq, a model has the same loss after a step; another one has not."""
+    ours, criterion = f"roformer_{arch}", KINDS[task].stock.split(":")[1]
+    archs = ["--archs", ours, f"{ours}:{criterion}:adam", "--baseline", f"fairseq_transformer_{arch}:{criterion}:adam"]
+    silent = ["--", "--dropout", "0", "--attention-dropout", "0"]
+    result = measured(tmp_path, capsys, *TRAIN, "--task", task, *archs, "--length", "20", *silent)
+    size = result["batch"]
+    assert (size["sentences"], size["source tokens"], size["padding"]) == (5, 100, "0.0%")
+    assert size["target tokens"] == (15 if task == "masked_lm" else 100)
+    other, fused, plain = (row["loss of step 3"] for row in result["rows"])
+    assert abs(fused - plain) < 2e-3 < abs(other - fused)
+    assert all(row["source tokens/s"] > 0 for row in result["rows"])
+
+
 @pytest.mark.parametrize("precision", ["bf16", "autocast"])
 def test_train_runs_in_half_precision(tmp_path, capsys, precision):
     archs = ["--archs", "transformer_sinusoidal_tiny", "stock@fp32"]
@@ -84,7 +101,7 @@ def test_train_runs_in_half_precision(tmp_path, capsys, precision):
     [("fp32", "float32", "float32"), ("bf16", "bfloat16", "bfloat16"), ("autocast", "float32", "bfloat16")],
 )
 def test_precisions_are_what_they_say(precision, parameters, logits):
-    candidate = Candidate.parse(f"stock@{precision}", CRITERION, OPTIMIZER, "fp32")  # its criterion has logits
+    candidate = Candidate.parse(f"stock@{precision}", TRANSLATION)  # its criterion has logits
     trainer = build_trainer(candidate, 100, FLAGS[1:], CPU)
     seen = []
     trainer.model.decoder.output_projection.register_forward_hook(lambda *args: seen.append(args[2].dtype))
@@ -96,23 +113,23 @@ def test_precisions_are_what_they_say(precision, parameters, logits):
 
 def test_stock_is_fairseq_and_ours_is_not():
     stock, ours = (
-        build_trainer(Candidate.parse(name, CRITERION, OPTIMIZER, "fp32"), 100, FLAGS[1:], CPU)
-        for name in ("stock", "roformer_tiny")
+        build_trainer(Candidate.parse(name, TRANSLATION), 100, FLAGS[1:], CPU) for name in ("stock", "roformer_tiny")
     )
     assert type(stock.model) is TransformerModel and type(stock.optimizer) is FairseqAdam
     assert type(stock.criterion) is LabelSmoothedCrossEntropyCriterion and stock.criterion.eps == 0.1
     assert type(stock.model.decoder.layers[0].self_attn) is MultiheadAttention
     assert type(ours.model) is RoFormerModel
     assert type(ours.model.decoder.layers[0].self_attn) is PositionalMultiheadAttention
-    assert ours.cfg.criterion._name == CRITERION and ours.cfg.optimizer._name == OPTIMIZER
+    assert ours.cfg.criterion._name == TRANSLATION.criterion and ours.cfg.optimizer._name == OPTIMIZER
     assert stock.cfg.optimization.clip_norm == 0 and stock.cfg.lr_scheduler._name == "inverse_sqrt"
 
 
 def test_a_candidate_names_its_parts():
-    assert Candidate.parse("roformer_tiny:cross_entropy:sgd@bf16", CRITERION, OPTIMIZER, "fp32")[1:] == (
+    assert Candidate.parse("roformer_tiny:cross_entropy:sgd@bf16", TRANSLATION)[2:] == (
         *("roformer_tiny", "cross_entropy", "sgd", "bf16"),
     )
-    assert Candidate.parse("roformer_tiny::sgd", CRITERION, OPTIMIZER, "fp32")[2:] == (CRITERION, "sgd", "fp32")
+    assert Candidate.parse("roformer_tiny::sgd", TRANSLATION)[3:] == (TRANSLATION.criterion, "sgd", "fp32")
+    assert Candidate.parse("roformer_mlm_tiny", KINDS["masked_lm"])[3] == "fused_masked_lm"
 
 
 @pytest.mark.slow

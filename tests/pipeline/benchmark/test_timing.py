@@ -63,6 +63,20 @@ def test_operations_are_two_for_each_weight_that_a_token_passes():
     assert flops(build_felt("xl")) == flops(model)  # its projection of distances is none of tokens
 
 
+def test_operations_of_language_models_are_those_of_the_tokens_that_pass():
+    """A causal model projects every token to the vocabulary; a masked one, those that it predicts."""
+    for kind in ("lm", "mlm"):
+        model = build_felt("rope", kind)
+        layers = (model.decoder if kind == "lm" else model.encoder.sentence_encoder).layers
+        c, f = layers[0].fc1.weight.t().shape
+        stack = len(layers) * (4 * c * c + 2 * c * f)
+        vocabulary = len((model.decoder if kind == "lm" else model.encoder).dictionary)
+        if kind == "lm":
+            assert flops(model) == {"source": 0, "target": 2 * (stack + vocabulary * c)}
+        else:
+            assert flops(model) == {"source": 2 * stack, "target": 2 * (c * c + vocabulary * c)}
+
+
 def test_models_that_differ_in_computed_positions_only_have_the_same_parameters():
     rope, sinusoidal, learned = (build_felt(name) for name in ("rope", "sinusoidal", "learned"))
     assert same_parameters(sinusoidal, rope) and not same_parameters(learned, rope)
