@@ -152,32 +152,10 @@ class PositionalMultiheadAttention(MultiheadAttention):
             attn_mask = with_future(attn_mask, q)
         mask = merge_masks(bias, attn_mask, key_padding_mask, q)
         if not explicit:
-            return self._fused(q, k, v, mask, kernel_is_causal), None
+            scale = self.encoding.logit_scale(self.head_dim)
+            return scaled_dot_product_attention(q, k, v, mask, kernel_is_causal, scale, self.dropout_module), None
         out, weights = self._explicit(q, k, v, mask, context)
         return out, weights if need_weights else None
-
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], is_causal: bool) -> Tensor:
-        """Attention by PyTorch's kernel, which never holds all weights at once.
-
-        Args:
-            q: ``(B, H, T, D)``.
-            k, v: ``(B, H, S, D)``.
-            mask: added to the scaled logits, broadcastable to ``(B, H, T, S)`` and of q's dtype, or None.
-            is_causal: the kernel hides later keys itself; only without ``mask``, where T = S.
-
-        Returns:
-            ``(B, H, T, D)``.
-        """
-        dropout = self.dropout_module
-        return scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=mask,
-            dropout_p=dropout.p if self.training or dropout.apply_during_inference else 0.0,
-            is_causal=is_causal,
-            scale=self.encoding.logit_scale(self.head_dim),
-        )
 
     def _explicit(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], context: Dict[str, Tensor]

@@ -6,6 +6,7 @@ from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.positions import POSITIONS, PositionEncoding
+from fairseq_rope.training.dropout import CpuDropout
 
 from ..helpers import DEVICES, FP32, stack, steps
 
@@ -152,6 +153,35 @@ def test_dropout_is_applied_in_training_only():
         assert torch.equal(layer(x, need_weights=False)[0], layer(x, need_weights=False)[0])
         layer.train()
         assert not torch.equal(layer(x, need_weights=False)[0], layer(x, need_weights=False)[0])
+
+
+@pytest.mark.parametrize("kind", ["none", "padding", "causal", "itself causal"])
+@pytest.mark.parametrize("encoding", [PositionEncoding, DistanceEncoding])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_are_dropped_as_explicit_ones_are(kind, encoding, dtype):
+    """The same random numbers drop the same weights, in the output and in its gradients."""
+    layer = attention(encoding, dropout=0.5).to(dtype).train()
+    layer.dropout_module = CpuDropout(0.5)
+    places, results = steps(range(T)), []
+    for need_weights in (False, True):
+        x = torch.randn(T, B, C, generator=torch.Generator().manual_seed(1)).to(dtype).requires_grad_()
+        torch.manual_seed(2)
+        given = masks("none" if kind == "itself causal" else kind)
+        with layer.at(layer.encoding.prepare(places, places), causal=kind == "itself causal"):
+            out, _ = layer(x, need_weights=need_weights, **given)
+        results.append((out, *torch.autograd.grad(out.square().sum(), [x, layer.q_proj.weight, layer.v_proj.weight])))
+    for dropped, explicit in zip(*results):
+        error = (dropped - explicit).float().norm() / explicit.float().norm()
+        assert error < (1e-5 if dtype == torch.float32 else 2e-2)  # bfloat16 has eight bits
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_dropped_weights_have_the_expectation_of_all(device):
+    layer, x = attention(dropout=0.3).to(device), torch.randn(T, 1, C, device=device)
+    with layer.at({}), torch.no_grad():
+        expected = layer(x, need_weights=False)[0]
+        many = layer.train()(x.repeat(1, 4000, 1), need_weights=False)[0].mean(dim=1, keepdim=True)
+    torch.testing.assert_close(many, expected, atol=0.02, rtol=0)
 
 
 def test_the_encoding_is_not_registered_in_each_layer():
