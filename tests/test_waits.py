@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from fairseq_rope.architectures import FAMILIES
 from fairseq_rope.decoding.generator import FastSequenceGenerator
 from fairseq_rope.output_projection import output_weight
-from fairseq_rope.training import criterion
+from fairseq_rope.training import linear_loss
 from fairseq_rope.training.optimizer import FusedAdam
 
 from .helpers import PAD, SOFTMAX, build, task
@@ -70,7 +70,7 @@ def train(model):
     source, target = torch.full((3, 7), 5, device="meta"), torch.full((3, 6), 6, device="meta")
     features = model.train()(source, None, target, features_only=True)[0].flatten(0, 1)
     weight = output_weight(model)
-    loss, _ = criterion._LinearLoss.apply(features, weight, target.flatten(), 0.1, PAD)  # behind what autocast asks
+    loss, _ = linear_loss._LinearLoss.apply(features, weight, target.flatten(), 0.1, PAD)  # behind what autocast asks
     loss.backward()
 
 

@@ -1,9 +1,8 @@
 """fairseq's label-smoothed cross entropy, without the logits and log-probabilities of a whole batch in memory."""
 
 import inspect
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Tuple
 
-import torch
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
@@ -11,214 +10,17 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from ..output_projection import output_weight
-
-CHUNK = {"cpu": 2**26, "cuda": 2**28}
-"""Bytes of logits in memory at once, by type of device. Products of fewer rows are slower."""
-
-BLOCK = 2**21
-"""Bytes of logits that a CPU takes through the softmax at once: they stay in its cache."""
-
-FP16_SCALE = 16.0
-"""Factor of the gradients between forward and backward pass in fp16, where the share ``e`` of the smoothing would be a
-subnormal number. The loss scale prevents that, but is known only in the backward pass.
-"""
-
-
-def linear_label_smoothed_nll_loss(
-    features: Tensor,
-    weight: Tensor,
-    target: Tensor,
-    epsilon: float,
-    ignore_index: Optional[int] = None,
-    bias: Optional[Tensor] = None,
-) -> Tuple[Tensor, Tensor]:
-    """fairseq's ``label_smoothed_nll_loss`` of logits ``features @ weight^T + bias``, which never exist all at once.
-
-    With ``e = epsilon / (V - 1)`` and log-probabilities ``lp``, a token's loss is
-    ``-(1 - epsilon - e) lp[target] - e sum(lp)`` and its gradient with respect to the logits
-    ``softmax - e - (1 - epsilon - e) onehot``. A few hundred tokens at a time go through the projection, the loss and
-    both gradients, so the backward pass repeats no product. Softmax and sums are in fp32.
-
-    Args:
-        features: ``(N, C)``, the decoder's output. Under autocast it is cast to autocast's type.
-        weight: ``(V, C)``, the weight of the output projection.
-        target: ``(N,)``, int64.
-        epsilon: the share of the label smoothing.
-        ignore_index: a target with this index has no loss.
-        bias: ``(V,)``, that of the output projection, or None.
-
-    Returns:
-        Loss and negative log-likelihood, both summed, in fp32; the second has no gradient.
-    """
-    device = features.device.type
-    if torch.is_autocast_enabled(device):
-        features = features.to(torch.get_autocast_dtype(device))
-    if ignore_index is not None and device == "cpu":  # elsewhere this would wait for the number of tokens
-        kept = target.ne(ignore_index)
-        features, target, ignore_index = features[kept], target[kept], None
-    if not torch.is_grad_enabled():  # else PyTorch would compute the gradient of the weight all the same
-        features, weight, bias = features.detach(), weight.detach(), None if bias is None else bias.detach()
-    with torch.autocast(device, enabled=False):
-        loss, nll_loss = _LinearLoss.apply(features, weight, target, epsilon, ignore_index, bias)
-    return loss, nll_loss
-
-
-def _rows_of_a_chunk(features: Tensor, types: int) -> int:
-    """How many of the N tokens go through the loss at once: chunks of about equal size, at most ``CHUNK`` bytes."""
-    tokens, limit = features.size(0), CHUNK.get(features.device.type, CHUNK["cuda"])
-    chunks = max(1, -(-tokens * types * features.element_size() // limit))
-    return max(1, -(-tokens // chunks))
-
-
-def _rows_of_a_block(logits: Tensor) -> int:
-    """How many rows of a chunk go through the softmax at once: on a CPU, as many as its cache holds in fp32."""
-    return max(1, BLOCK // (4 * logits.size(1))) if logits.device.type == "cpu" else len(logits)
-
-
-class _Smoothing:
-    """The weights of a token's loss ``certain * nll + smooth * sum(nll of every type)``, and its targets.
-
-    Args:
-        epsilon: the share of the label smoothing.
-        types: V.
-        ignore_index: a target with this index has no loss, or None.
-    """
-
-    def __init__(self, epsilon: float, types: int, ignore_index: Optional[int]) -> None:
-        self.types = types
-        self.smooth = epsilon / (types - 1)
-        self.certain = 1 - epsilon - self.smooth
-        self.ignore_index = ignore_index
-
-    def losses(self, logits: Tensor, labels: Tensor) -> Tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood, both summed; ``logits`` become probabilities in place.
-
-        Args:
-            logits: ``(n, V)``, fp32 or fp64.
-            labels: ``(n, 1)``, int64.
-        """
-        at_target, total = logits.gather(-1, labels), logits.sum(-1, keepdim=True)
-        highest = logits.amax(-1, keepdim=True)
-        probabilities = torch.softmax(logits, dim=-1, out=logits)
-        # log sum exp(logits): at the maximum, the probability is exp(highest) / sum
-        log_sum = highest - probabilities.amax(-1, keepdim=True).log_()
-        nll = log_sum - at_target
-        loss = self.certain * nll + self.smooth * (self.types * log_sum - total)
-        if self.ignore_index is not None:
-            ignored = labels.eq(self.ignore_index)
-            nll, loss = nll.masked_fill(ignored, 0), loss.masked_fill(ignored, 0)
-        return loss.sum(), nll.sum()
-
-    def gradient(self, probabilities: Tensor, labels: Tensor) -> Tensor:
-        """The gradient of the loss with respect to the logits, ``(n, V)``; it overwrites ``probabilities``."""
-        certain = probabilities.new_full((1, 1), -self.certain).expand_as(labels)
-        gradient = probabilities.sub_(self.smooth).scatter_add_(-1, labels, certain)
-        if self.ignore_index is not None:
-            gradient.masked_fill_(labels.eq(self.ignore_index), 0)
-        return gradient
-
-
-class _Gradients:
-    """The gradients of features, weight and bias, filled chunk by chunk; each is None where it is not needed.
-
-    Args:
-        features: ``(N, C)``.
-        weight: ``(V, C)``; its gradient and that of the bias are summed in ``precise``.
-        matrix: ``weight`` in the dtype of ``features``.
-        needed: whether the gradients of ``features``, of ``weight`` and of the bias are needed.
-        precise: fp32 or fp64.
-    """
-
-    def __init__(
-        self, features: Tensor, weight: Tensor, matrix: Tensor, needed: Tuple[bool, bool, bool], precise: torch.dtype
-    ) -> None:
-        self.matrix = matrix
-        self.features = torch.empty_like(features) if needed[0] else None
-        self.weight = weight.new_zeros(weight.shape, dtype=precise) if needed[1] else None
-        self.bias = weight.new_zeros(len(weight), dtype=precise) if needed[2] else None
-        # in half precision, a place for a chunk's share of the weight's gradient
-        self.share = torch.empty_like(matrix) if needed[1] and features.dtype != precise else None
-
-    def add(self, start: int, x: Tensor, gradient: Tensor) -> None:
-        """Adds a chunk: its features ``x`` ``(n, C)``, from row ``start`` on, and its logits' gradient ``(n, V)``."""
-        if self.features is not None:
-            torch.mm(gradient, self.matrix, out=self.features[start : start + len(x)])
-        if self.weight is not None and self.share is None:
-            self.weight.addmm_(gradient.t(), x)
-        elif self.weight is not None:
-            self.weight.add_(torch.mm(gradient.t(), x, out=self.share))
-        if self.bias is not None:
-            self.bias.add_(gradient.sum(0, dtype=self.bias.dtype))
-
-
-class _LinearLoss(torch.autograd.Function):
-    """Computes the gradients together with the loss, so the logits of a chunk exist only once."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        features: Tensor,
-        weight: Tensor,
-        target: Tensor,
-        epsilon: float,
-        ignore_index: Optional[int],
-        bias: Optional[Tensor] = None,
-    ) -> Tuple[Tensor, Tensor]:
-        (tokens, types), dtype = (features.size(0), weight.size(0)), features.dtype
-        precise = torch.promote_types(dtype, torch.float)
-        matrix, row = weight.to(dtype), None if bias is None else bias.to(dtype)
-        needed = (*ctx.needs_input_grad[:2], bias is not None and bias.requires_grad)
-        smoothing = _Smoothing(epsilon, types, ignore_index)
-        gradients = _Gradients(features, weight, matrix, needed, precise)
-        loss, nll_loss = (features.new_zeros((), dtype=precise) for _ in range(2))
-        scale = FP16_SCALE if dtype == torch.half else 1.0
-
-        rows = _rows_of_a_chunk(features, types)
-        chunk_logits = features.new_empty(rows, types)
-        for start in range(0, tokens, rows):
-            x, labels = features[start : start + rows], target[start : start + rows, None]
-            logits = torch.mm(x, matrix.t(), out=chunk_logits[: len(x)])
-            if row is not None:
-                logits += row
-            block = _rows_of_a_block(logits)
-            for part, part_labels in zip(logits.split(block), labels.split(block)):
-                probabilities = part.to(precise)  # in half precision, a copy for the softmax
-                part_loss, part_nll = smoothing.losses(probabilities, part_labels)
-                loss, nll_loss = loss + part_loss, nll_loss + part_nll
-                if any(needed):
-                    gradient = smoothing.gradient(probabilities, part_labels)
-                    if dtype != precise:
-                        part.copy_(gradient if scale == 1 else gradient.mul_(scale))
-            if any(needed):
-                gradients.add(start, x, logits)
-        ctx.scale = scale
-        sums = ((gradients.weight, weight), (gradients.bias, bias))
-        ctx.grads = gradients.features, *(None if s is None or p is None else s.to(p.dtype) for s, p in sums)
-        ctx.mark_non_differentiable(nll_loss)
-        return loss, nll_loss
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> Tuple[Optional[Tensor], ...]:
-        grads, ctx.grads = ctx.grads, None  # no longer held, so autograd need not copy them
-        if grads is None:
-            raise RuntimeError("the gradients of the fused loss are computed once: call backward() only once")
-        grad_loss = grad_loss / ctx.scale
-        is_one = grad_loss.device.type == "cpu" and float(grad_loss) == 1  # spares a pass over the weights
-        features, weight, bias = (grad if grad is None or is_one else grad * grad_loss for grad in grads)
-        return features, weight, None, None, None, bias
+from .linear_loss import linear_label_smoothed_nll_loss
 
 
 def _gives_features(model: Any) -> bool:
     while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
         model = model.module
-    has_argument = "features_only" in inspect.signature(type(model).forward).parameters
-    return has_argument or isinstance(
-        model, FairseqLanguageModel
-    )  # it hands arguments that it does not know to its decoder
+    if isinstance(model, FairseqLanguageModel):  # it hands arguments that it does not know to its decoder
+        return True
+    return "features_only" in inspect.signature(type(model).forward).parameters
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)

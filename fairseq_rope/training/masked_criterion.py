@@ -7,7 +7,7 @@ from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.models.roberta.model import RobertaLMHead
 from torch import nn
 
-from .criterion import linear_label_smoothed_nll_loss
+from .linear_loss import linear_label_smoothed_nll_loss
 
 
 @register_criterion("fused_masked_lm", dataclass=MaskedLmConfig)

@@ -5,12 +5,13 @@ import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 
-from fairseq_rope.training import criterion
-from fairseq_rope.training.criterion import linear_label_smoothed_nll_loss
+from fairseq_rope.training import linear_loss
+from fairseq_rope.training.linear_loss import linear_label_smoothed_nll_loss
 from fairseq_rope.training.masked_criterion import FusedMaskedLmLoss
 
 from ..helpers import BOS, DEVICES, PAD, build, pad, sentences, task
-from .test_criterion import CLOSE, FP64, assert_as_stock, assert_same, fused, outcome, stock_loss, tensors
+from .test_criterion import CLOSE, assert_as_stock, fused, outcome
+from .test_linear_loss import FP64, assert_same, stock_loss, tensors
 
 __all__ = ["fused"]  # a fixture
 
@@ -21,7 +22,7 @@ MLM = ["roformer_mlm_tiny", "transformer_linear_learned_mlm_tiny", "fairseq_tran
 @pytest.mark.parametrize("rows", [2, 100])
 def test_the_bias_of_the_projection_takes_part(rows, dtype, monkeypatch):
     limit = rows * 37 * dtype.itemsize
-    monkeypatch.setattr(criterion, "CHUNK", {"cpu": limit, "cuda": limit})
+    monkeypatch.setattr(linear_loss, "CHUNK", {"cpu": limit, "cuda": limit})
     features, weight, target = tensors(12, 37, dtype=dtype)
     bias = torch.linspace(-2, 2, 37).to(dtype).requires_grad_()
     loss, nll_loss = linear_label_smoothed_nll_loss(features, weight, target, 0.1, PAD, bias)
