@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from pipeline.lock import locked
 from pipeline.results.file import read_result
 
 from ..commands import one_line, run
@@ -114,6 +115,16 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
     (tmp_path / "out/lr2e-05-seed1/predictions.txt").unlink()  # as after a kill
     again = run(*command, *grid, "--seeds", 1)
     assert again.stderr.count("finetune: done before") == 1 and again.stdout == done.stdout
+
+
+@pytest.mark.slow
+def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, glue, tmp_path):
+    model = shutil.copytree(masked[1] / "roberta_base/seed1", tmp_path / "model")
+    options = ["--learning-rates", "1e-3", "--epochs", 1, "--seeds", 1, "--results", tmp_path / "results"]
+    with locked(model / "finetuned/RTE"):
+        failed = run("scripts/finetune.sh", "RTE", "SST-2", "--run", model, "--data", glue, *options, fails=True)
+    assert "1 of 2 are not finished" in failed.stderr.splitlines()[-1] and "SST-2" in failed.stdout
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["glue_SST-2-roberta_base-seed1.json"]
 
 
 def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue, data, trained, tmp_path):

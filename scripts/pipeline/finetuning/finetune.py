@@ -1,26 +1,28 @@
-"""Fine-tunes a pretrained masked language model on a task, and evaluates it on the validation set.
+"""Fine-tunes pretrained masked language models on tasks, and evaluates them on the validation sets.
 
 ::
 
-    scripts/finetune.sh TASK --run RUN --data FOLDER [options] [-- fairseq-train flags]
-    scripts/finetune.sh CoLA --run runs/mlm_books/roformer_mlm_small/seed1 --data ~/glue
+    scripts/finetune.sh TASK... --run RUN... --data FOLDER [options] [-- fairseq-train flags]
+    scripts/finetune.sh CoLA RTE --run runs/mlm_books/roformer_mlm_small/seed1 --data ~/glue
+    scripts/finetune.sh GLUE --run runs/mlm_books/*/seed1 --data ~/glue --results results
 
-TASK is CoLA, MRPC, RTE, SST-2 or STS-B, and FOLDER has TASK/train.tsv and TASK/dev.tsv, plain or with .gz; or TASK is
-SCM, and FOLDER has input.jsonl: Chinese text without labels, to show that long text works. RUN is the output of
-train.sh and average.sh. The text is split with the subwords of the pretraining, and cut at the length of its blocks.
-Each learning rate is tried with each seed; the rate with the best median over seeds counts. It writes the predictions
-of each training, and one result file. It skips trainings that are done; one that was killed begins anew.
+TASK is CoLA, MRPC, RTE, SST-2 or STS-B, and FOLDER has TASK/train.tsv and TASK/dev.tsv, plain or with .gz. GLUE stands
+for these five. Or TASK is SCM, and FOLDER has input.jsonl: Chinese text without labels, to show that long text works.
+RUN is the output of train.sh and average.sh. When a training fails, the other runs and tasks go on.
+
+The text is split with the subwords of the pretraining, and cut at the length of its blocks. Each learning rate is tried
+with each seed; the rate with the best median over seeds counts. It writes the predictions of each training, and one
+result file for each run and task. It skips trainings that are done; one that was killed begins anew.
 """
 
 import argparse
 import logging
 import os
-import shlex
 import shutil
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..command import Failure, Parser, fill, run, say, script_name, split_at_dashes, whole_number, words_of
+from ..command import Failure, fill, run, say
 from ..failures import last_error_in
 from ..files import read_lines, read_shaped, sha256, write_json, write_text
 from ..lock import locked
@@ -34,12 +36,10 @@ from ..settings import check_flags
 from ..shape import SEED, TEXT
 from ..steps import Steps
 from ..training import launch
-from .glue import TASKS as GLUE
 from .metrics import evaluate
+from .options import TASKS, parse
 from .result import Trained, make_result, replaces
 from .scm import SCM
-
-TASKS = {task.name: task for task in (*GLUE, SCM)}
 
 WARM_UP = 0.06
 """The part of the updates in which the learning rate rises."""
@@ -47,47 +47,11 @@ WARM_UP = 0.06
 RUN = {"arch": TEXT, "task": TEXT, "seed": SEED, "flags": TEXT}
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options of ``scripts/finetune.sh``, its command as ``template``, and the words behind ``--`` as ``flags``."""
-    template, argv = split_at_dashes(argv)
-    options, flags = split_at_dashes(argv)
-    parser = Parser(__doc__)
-    parser.add_argument("task", choices=list(TASKS), help="the task")
-    parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the files of the task")
-    parser.add_argument("--out", type=Path, help="output folder (default: RUN/finetuned/TASK)")
-    parser.add_argument("--results", type=Path, help="folder of the result file (default: the output folder)")
-    parser.add_argument("--recipe", help="grid and flags (default: glue, of SCM scm)")
-    parser.add_argument("--learning-rates", nargs="+", metavar="X", help="rates to try (default: the recipe's)")
-    parser.add_argument("--seeds", nargs="+", metavar="N", help="seeds of each rate (default: the recipe's)")
-    parser.add_argument("--epochs", type=whole_number(1), metavar="N", help="epochs (default: the recipe's)")
-    parser.add_argument("--variant", default="", help="name of the pretrained model among others of its architecture")
-    args = parser.parse_args(options)
-    args.command = shlex.join([f"scripts/{script_name()}", *argv])
-    for name, check in (("learning_rates", _positive), ("seeds", whole_number(0))):
-        try:
-            given = list(dict.fromkeys(map(check, words_of(getattr(args, name) or []))))
-        except argparse.ArgumentTypeError as error:
-            parser.error(f"--{name.replace('_', '-')}: {error}")
-        setattr(args, name, given)
-    return argparse.Namespace(**vars(args), template=template, flags=flags)
-
-
-def _positive(text: str) -> float:
-    """A number above 0."""
-    try:
-        if 0 < float(text) < 1:
-            return float(text)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"must be a number above 0 and below 1, not '{text}'")
-
-
 class FineTuning:
     """The trainings of one task from one pretrained model.
 
     Args:
-        args: the result of :func:`parse`.
+        args: one of the results of :func:`parse`.
 
     Raises:
         Failure: the run, the recipe or the files of the task cannot be used.
@@ -213,12 +177,24 @@ class FineTuning:
 
 
 def main(argv: List[str]) -> None:
-    args = parse(argv)
-    result = FineTuning(args).run()
-    name = f"{result['arch']} pretrained with seed {result['seed']}"
-    tests = [{"name": name, "subset": test, "scores": entry["scores"]} for test, entry in result["tests"].items()]
-    print(table(tests))
-    say(f"{args.task}: {result['tests'][args.task]['settings']}")
+    tests, failed = [], 0
+    cells = parse(argv, __doc__)
+    for tuning in [FineTuning(args) for args in cells]:
+        try:
+            result = tuning.run()
+        except Failure as error:
+            if len(cells) == 1:
+                raise
+            say(f"{tuning.task.name}, {tuning.pretrained}: not finished: {error}")
+            failed += 1
+            continue
+        name = f"{result['arch']} pretrained with seed {result['seed']}"
+        tests += [{"name": name, "subset": test, "scores": entry["scores"]} for test, entry in result["tests"].items()]
+        say(f"{tuning.task.name}: {result['tests'][tuning.task.name]['settings']}")
+    if tests:
+        print(table(tests))
+    if failed:
+        raise Failure(f"{failed} of {len(cells)} are not finished: see above")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from pipeline.corpus.text import CorpusError
 from pipeline.files import write_json
 from pipeline.finetuning.base import Example
 from pipeline.finetuning.data import encode
-from pipeline.finetuning.finetune import TASKS
 from pipeline.finetuning.metrics import evaluate
+from pipeline.finetuning.options import TASKS, parse
 from pipeline.finetuning.result import Trained, best_rate, replaces, without_folders
 
 ROWS = {
@@ -124,6 +124,17 @@ def test_the_learning_rate_with_the_best_median_counts(tmp_path):
         for seed, score in enumerate(column)
     ]
     assert {trained.learning_rate for trained in best_rate(done, "f1")} == {3e-5}  # the first of two equal ones
+
+
+def test_several_tasks_and_runs_are_every_pair_once():
+    words = ["--", "GLUE", "CoLA", "--run", "a", "b", "a", "--data", "c"]
+    cells = [(str(args.run), args.task) for args in parse(words, "")]
+    names = [name for name in TASKS if name != "SCM"]
+    assert cells == [(run, name) for run in "ab" for name in names]
+    with pytest.raises(SystemExit):
+        parse([*words, "--out", "d"], "")
+    (args,) = parse(["fairseq-train", "--", "SCM", "--run", "a", "--data", "c", "--out", "d", "--", "--fp16"], "")
+    assert (args.task, args.template, args.flags) == ("SCM", ["fairseq-train"], ["--fp16"])
 
 
 def test_a_result_names_no_folder_of_this_machine():
