@@ -25,24 +25,37 @@ def configuration(*flags, parser=options.get_training_parser, adds=("--arch", "r
     return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser(), words))
 
 
+def assert_two_processes_equal_one(out, *train):
+    """fairseq deals its batches out in turn, so that an update of two processes has those of --update-freq 2."""
+    train = ["fairseq-train", *train, "--user-dir", USER_DIR, "--dropout", "0", "--optimizer", "adam", "--lr", "0.005"]
+    train += ["--adam-eps", "1e-4"]  # gradients that are nothing but rounding must not become steps
+    train += ["--max-update", "6", "--seed", "3", "--no-epoch-checkpoints"]
+    run(*train, "--update-freq", 2, "--save-dir", out / "one")
+    launch = ["python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, "--no-python", *train]
+    log = run(*launch, "--save-dir", out / "two")
+    assert "training on 2 devices" in log.stdout + log.stderr
+    one, two = (parameters(out / name / "checkpoint_last.pt") for name in ("one", "two"))
+    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
+    start = ["--update-freq", 2, "--max-update", 1, "--lr", 1e-9, "--save-dir", out / "start"]
+    run(*train, *start)
+    before = parameters(out / "start/checkpoint_last.pt")
+    assert max(float((one[name] - before[name]).abs().max()) for name in one) > 1e-2  # they have moved
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["roformer_tiny", "fairseq_transformer_tiny", "transformer_iwslt_de_en"])
 def test_two_processes_train_what_one_does_at_twice_the_batch(data, tmp_path, arch):
-    """fairseq deals its batches out in turn, so that an update of two processes has those of --update-freq 2."""
-    train = ["fairseq-train", data / "bin", "--user-dir", USER_DIR, "--arch", arch, *SMALL, "--share-all-embeddings"]
-    train += ["--optimizer", "adam", "--lr", "0.005", "--criterion", "label_smoothed_cross_entropy", "--dropout", "0"]
-    train += ["--adam-eps", "1e-4"]  # gradients that are nothing but rounding must not become steps
-    train += ["--max-tokens", "300", "--max-update", "6", "--seed", "3", "--no-epoch-checkpoints"]
-    run(*train, "--update-freq", 2, "--save-dir", tmp_path / "one")
-    launch = ["python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, "--no-python", *train]
-    log = run(*launch, "--save-dir", tmp_path / "two")
-    assert "training on 2 devices" in log.stdout + log.stderr
-    one, two = (parameters(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two"))
-    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
-    start = ["--update-freq", 2, "--max-update", 1, "--lr", 1e-9, "--save-dir", tmp_path / "start"]
-    run(*train, *start)
-    before = parameters(tmp_path / "start/checkpoint_last.pt")
-    assert max(float((one[name] - before[name]).abs().max()) for name in one) > 1e-2  # they have moved
+    options = ["--arch", arch, *SMALL, "--share-all-embeddings", "--criterion", "label_smoothed_cross_entropy"]
+    assert_two_processes_equal_one(tmp_path, data / "bin", *options, "--max-tokens", "300")
+
+
+@pytest.mark.slow
+def test_two_processes_train_a_masked_model_as_one_does(corpus, tmp_path):
+    sides = ["--trainpref", corpus / "train.en", "--validpref", corpus / "valid.en"]
+    run("fairseq-preprocess", "--only-source", *sides, "--destdir", tmp_path / "bin")
+    options = ["--task", "masked_lm", "--arch", "roformer_mlm_tiny", "--criterion", "fused_masked_lm"]
+    options += ["--attention-dropout", "0", "--tokens-per-sample", "32", "--max-tokens", "320"]
+    assert_two_processes_equal_one(tmp_path, tmp_path / "bin", *options)
 
 
 @pytest.mark.slow
