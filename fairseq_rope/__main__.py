@@ -159,7 +159,7 @@ def _add_plot(commands: Any) -> None:
     bias = kinds.add_parser("bias", help="any encoding's effective position bias, measured on random words")
     for kind, length in ((tupe, 64), (bias, 32)):
         kind.add_argument("folder", type=Path, metavar="RUN", help="model folder of a run")
-        kind.add_argument("--side", choices=SIDES, default="encoder", help="side of the model (default: encoder)")
+        kind.add_argument("--side", choices=SIDES, help="side of the model (default: encoder, if there is one)")
         kind.add_argument("--length", type=count, default=length, metavar="N", help=f"positions (default: {length})")
     bias.add_argument("--sentences", type=count, default=256, metavar="N", help="how many to average (default: 256)")
     bias.add_argument("--seed", type=whole_number(0), default=1, metavar="N", help="random seed (default: 1)")

@@ -11,13 +11,14 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
 import numpy as np
 from torch import Tensor
 
 from ..checkpoints.files import replacing
-from .terms import Rotation, by_distance, encoding_name, load_model, long_term_decay, position_bias, tupe_correlations
+from .sides import encoding_name, stacks_of
+from .terms import Rotation, by_distance, load_model, long_term_decay, position_bias, tupe_correlations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,16 +122,21 @@ def save_picture(figure: "Figure", path: Path) -> None:
         figure.savefig(temporary, format="png")
 
 
-def draw_tupe(folder: Path, side: str, length: int) -> "Figure":
-    """Draws one heat map for each head: :func:`tupe_correlations` of a run's model."""
+def draw_tupe(folder: Path, side: Optional[str], length: int) -> "Figure":
+    """Draws one heat map for each head: :func:`tupe_correlations` of a run's model, by default of its first side."""
     model = load_model(folder)
+    side = side or next(iter(stacks_of(model)))
     heading = f"Learned correlations of positions\n{_where(model, side, folder)}"
     return draw_maps({side: tupe_correlations(model, side, length)}, COLUMNS, heading, ADDED)
 
 
-def draw_bias(folder: Path, side: str, length: int, sentences: int, seed: int, by_distance: bool) -> "Figure":
-    """Draws one heat map for each layer and head, or lines over ``j - i``: :func:`position_bias` of a run's model."""
+def draw_bias(folder: Path, side: Optional[str], length: int, sentences: int, seed: int, by_distance: bool) -> "Figure":
+    """Draws one heat map for each layer and head, or lines over ``j - i``: :func:`position_bias` of a run's model.
+
+    It is of the model's first side by default.
+    """
     model = load_model(folder)
+    side = side or next(iter(stacks_of(model)))
     bias = position_bias(model, side, length, sentences, seed)
     heading = f"Effective position bias\n{_where(model, side, folder)}"
     if by_distance:

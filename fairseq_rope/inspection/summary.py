@@ -7,17 +7,17 @@ from typing import Any, Dict, List, Optional
 
 from torch import Tensor
 
-from ..options import SIDES
 from ..positions.rope import RotaryEncoding
 from ..positions.tupe import UntiedAbsoluteEncoding
-from .terms import encoding_name, tupe_correlations
+from .sides import encoding_name, encoding_of, stacks_of
+from .terms import tupe_correlations
 
 
 def summary(model: Any, length: int) -> Dict[str, Dict[str, Any]]:
     """The numbers to draw for each side; it leaves out a side with another encoding or of fairseq's own model.
 
     Args:
-        model: the result of :func:`.model_folder.load_model`.
+        model: the result of :func:`.model_folder.load_any_model`.
         length: the largest number of positions; a table may have fewer.
 
     Raises:
@@ -26,8 +26,8 @@ def summary(model: Any, length: int) -> Dict[str, Dict[str, Any]]:
     if length < 1:
         raise ValueError(f"--length must be at least 1, not {length}")
     sides: Dict[str, Dict[str, Any]] = {}
-    for side in SIDES:
-        encoding = getattr(getattr(model, side), "position", None)
+    for side in stacks_of(model):
+        encoding = encoding_of(model, side)
         if isinstance(encoding, UntiedAbsoluteEncoding):
             values = tupe_correlations(model, side, min(length, encoding.stack.max_positions))
             sides[side] = {"encoding": encoding_name(model, side), "correlations": rounded(values)}

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from ..attention import LinearAttention
 from ..checkpoints import model_folder
 from ..checkpoints.files import CheckpointError
-from ..positions import POSITIONS, PositionEncoding, Stack, Steps
+from ..positions import Stack, Steps
 from ..positions.relative import LARGEST_DISTANCE
 from ..positions.rope import RotaryEncoding, RotaryOptions
 from ..positions.tupe import UntiedAbsoluteEncoding
+from .sides import attend, encoding_name, encoding_of, place_of_symbol, stack_of, stacks_of
 
 BATCH = 32  # sentences
 SMALLEST_WEIGHT = torch.finfo(torch.float).tiny
@@ -65,20 +66,15 @@ def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 2
 
 
 def load_model(folder: Path) -> Any:
-    """The model of a run's folder (``checkpoint.pt`` and the two dictionaries), in eval mode on the CPU.
+    """The model of a run's folder (``checkpoint.pt`` and its dictionaries), in eval mode on the CPU.
 
     Raises:
         CheckpointError: a file is missing or cannot be used, or the model is not of this package.
     """
-    model = model_folder.load_model(folder)
-    if not isinstance(getattr(model.encoder, "position", None), PositionEncoding):
+    model = model_folder.load_any_model(folder)
+    if not any(encoding_of(model, side) for side in stacks_of(model)):
         raise CheckpointError(f"{folder}: fairseq's own model: its positions cannot be told from the rest")
     return model
-
-
-def encoding_name(model: Any, side: str) -> str:
-    """The name in the registry of the encoding of ``side``, ``encoder`` or ``decoder``."""
-    return next(name for name, encoding in POSITIONS.items() if type(getattr(model, side).position) is encoding)
 
 
 @torch.no_grad()
@@ -87,8 +83,8 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
 
     It is the bias that the encoding hands to the layers, ``(p_i U_Q)(p_j U_K)^T / sqrt(2D)`` and, in TUPE-R, the bias
     of the bucket of ``j - i``. As in the paper's figure, the special symbol is part of the text, and its row and column
-    are reset: ``</s>`` at the end of a source, the symbol at the beginning of any other text. Positions that no text in
-    training had still have their initial values.
+    are reset: ``</s>`` at the end of a source, the symbol at the beginning of any other text; the running text of a
+    causal language model has none. Positions that no text in training had still have their initial values.
 
     Args:
         model: the result of :func:`load_model`.
@@ -98,7 +94,7 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
     Raises:
         ValueError: the side has another encoding, or its table is shorter than ``length``.
     """
-    encoding = getattr(model, side).position
+    encoding = stack_of(model, side).position
     if not isinstance(encoding, UntiedAbsoluteEncoding):
         raise ValueError(
             f"the {side} has the encoding {encoding_name(model, side)}, which learns no correlations of positions: "
@@ -108,8 +104,7 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
         table = f"{encoding.stack.max_positions}, the rows of the {side}'s table"
         raise ValueError(f"--length must be between 1 and {table}, not {length}")
     places = torch.arange(length)[None]
-    ends_with_symbol = side == "encoder" and encoding.stack.special_idx == model.encoder.dictionary.eos()
-    steps = Steps(places, places == (length - 1 if ends_with_symbol else 0))
+    steps = Steps(places, places == place_of_symbol(model, side, length))
     bias = encoding.prepare(steps, steps)["bias"][0]
     seen = torch.ones(length, length, dtype=torch.bool)
     return bias.masked_fill(~(seen.tril() if encoding.stack.causal else seen), float("nan"))
@@ -142,15 +137,15 @@ def position_bias(model: Any, side: str = "encoder", length: int = 32, sentences
         raise ValueError(f"--length and --sentences must be at least 1, not {length} and {sentences}")
     if not 0 <= seed < 2**63:
         raise ValueError(f"--seed must be at least 0 and below 2^63, not {seed}")
-    layers = getattr(model, side).layers
+    layers = stack_of(model, side).layers
     if any(isinstance(layer.self_attn, LinearAttention) for layer in layers):
         raise ValueError(
             f"the {side} has linear attention, which forms no weights to measure: "
             "choose a model or a side that keeps the softmax"
         )
     generator = torch.Generator().manual_seed(seed)
-    source = draw_sentences(model.encoder.dictionary, sentences, length, generator)
-    target = draw_sentences(model.decoder.dictionary, sentences, length, generator)
+    dictionaries = [getattr(model, each).dictionary for each in stacks_of(model)]
+    source, target = (draw_sentences(dictionaries[i], sentences, length, generator) for i in (0, -1))
     shape = (len(layers), layers[0].self_attn.num_heads, length, length)
     totals, seen = torch.zeros(shape, dtype=torch.double), torch.zeros(shape, dtype=torch.bool)
 
@@ -163,9 +158,7 @@ def position_bias(model: Any, side: str = "encoder", length: int = 32, sentences
             for handle in _watch(layer.self_attn, partial(record, i)):
                 hooks.callback(handle.remove)
         for src_tokens, prev_output_tokens in zip(source.split(BATCH), target.split(BATCH)):
-            out = model.encoder(src_tokens, torch.full((len(src_tokens),), length))
-            if side == "decoder":
-                model.decoder(prev_output_tokens, encoder_out=out, features_only=True)
+            attend(model, side, src_tokens, prev_output_tokens)
     bias = (totals / sentences).masked_fill(~seen, float("nan"))
     return bias - bias.nanmean(dim=-1, keepdim=True)
 

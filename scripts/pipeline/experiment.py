@@ -97,8 +97,7 @@ class Experiment:
         """
         from .results.positions import write_positions
 
-        if not self.recipe.kind.is_text:
-            write_positions(self.folder)
+        write_positions(self.folder)
         result = self._collected()
         if self.file.is_file() and finished.is_finished_otherwise(self.result(), self._settings(), self.max_update):
             set_aside(self.file)

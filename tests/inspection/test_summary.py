@@ -40,6 +40,12 @@ def test_each_side_has_what_its_own_encoding_gives():
     assert summary(build_with("sinusoidal"), 5) == {}
 
 
+def test_a_language_model_has_one_side():
+    assert list(summary(build_with("rope", "mlm"), 5)) == ["encoder"]
+    assert list(summary(build_with("tupe_a", "lm"), 5)) == ["decoder"]
+    assert summary(build_with("t5", "lm"), 5) == {}
+
+
 def test_scaled_rotations_have_the_base_or_the_divisor_that_they_turn_with():
     scaled = dict(rope_scaling="linear", rope_scaling_factor=4.0)
     assert summary(build_with("rope", **scaled), 5)["encoder"]["stretch"] == 4
