@@ -34,7 +34,6 @@ def measure(
 
     On a CPU it is the memory of the process; on a GPU, that of the tensors there.
     """
-    quiet()
     torch.set_num_threads(threads)
     step = build(*arguments)
     cuda = device.type == "cuda"
@@ -60,7 +59,7 @@ def peak_memory(build: Callable[..., Callable[[], Any]], device: torch.device, *
         BenchmarkError: the process was killed.
     """
     torch.cuda.empty_cache()
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=quiet) as pool:
         try:
             return pool.submit(measure, build, device, torch.get_num_threads(), *arguments).result()
         except BrokenProcessPool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..recipes import tomllib
-from .comparison import BLEU, Difference, difference
+from .comparison import Comparison, Difference
 from .systems import Label, System
 
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
@@ -30,11 +30,11 @@ class Checked(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict of the paired bootstrap: significant as claimed, significant the other way, or neither.
+        """The verdict of the test: significant as claimed, significant the other way, or neither.
 
         Without a test, it is the direction of the difference, if all seeds have the same one.
         """
-        if not self.difference.p:
+        if self.difference.p is None:
             one_way = self.difference.one_way and not self.claim.get("equal")
             return (IN_LINE if self.difference.better else AGAINST) if one_way else OPEN
         if self.claim.get("equal"):
@@ -53,14 +53,14 @@ def papers() -> Dict[str, Any]:
 
 
 def check(
-    claims: Sequence[Claim], systems: Sequence[System], first: str, longest: Optional[str], metric: str = BLEU
+    claims: Sequence[Claim], systems: Sequence[System], first: str, longest: Optional[str], comparison: Comparison
 ) -> List[Checked]:
     """Checks each claim at each size in which both families were run with a common seed.
 
     Args:
         first: the test set that most claims are about.
         longest: the test set with the longest sentences; without one, claims about them are left out.
-        metric: the metric to compare.
+        comparison: of the systems of the recipe.
     """
     run = {system.arch: system for system in systems if system.runs and not system.variant}
     checked = []
@@ -70,7 +70,7 @@ def check(
         for arch in sorted(arch for arch in run if test and arch.startswith(f"{better}_")):
             flag = claim.get("flag")
             other = _with_flag(systems, run[arch], flag) if flag else run.get(than + arch[len(better) :])
-            measured = difference(run[arch], other, str(test), metric) if other else None
+            measured = comparison.difference(run[arch], other, str(test)) if other else None
             if other and measured:
                 checked.append(Checked(claim, run[arch].label, other.label, str(test), measured))
     return checked

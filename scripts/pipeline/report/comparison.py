@@ -1,11 +1,25 @@
-"""Systems against a baseline on one test set: order, differences, sacrebleu's paired bootstrap, lengths."""
+"""Systems against a baseline on one test set: order, differences and how sure they are, lengths.
+
+If no system of a recipe has several seeds, sacrebleu's paired bootstrap over sentences tests differences in BLEU. Else
+the deviations of trainings from the mean of their system tell how much a seed changes, and a bootstrap draws both
+sentences and trainings: the one over sentences alone finds differences between two seeds of one system.
+"""
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..scoring.kinds import METRICS
-from ..scoring.statistics import BUCKETS, by_length, interval, paired_bootstrap, rows
+from ..scoring.statistics import (
+    BUCKETS,
+    SAMPLES,
+    SEED,
+    by_length,
+    hierarchical_bootstrap,
+    paired_bootstrap,
+    resampled_bleu,
+    rows,
+)
 from .kinds import Kind
 from .systems import System, mean
 
@@ -13,15 +27,16 @@ BLEU = "sacrebleu"
 """The metric with statistics of sentences, and so the one with p values."""
 
 LEVEL = 0.05
-"""A difference is significant if p is below this with every seed."""
+"""A difference is significant if p is below this."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's score minus the baseline's, and the p value, for each common seed."""
+    """A system's score minus the baseline's for each common seed, and how sure that is."""
 
     by_seed: Dict[int, float]
-    p: Dict[int, float]  # empty for a metric without a test
+    p: Optional[float] = None  # None for a metric without a test
+    range: Optional[Tuple[float, float]] = None  # the middle 95% of the test's samples; without a test, that over seeds
     sign: int = 1  # of an improvement
     means: Tuple[float, float] = (0.0, 0.0)  # of the other system's scores, and of its own
     signature: str = ""  # of the test
@@ -41,12 +56,11 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether the difference is significant with every seed, and in one direction."""
-        return bool(self.p) and self.one_way and all(p < LEVEL for p in self.p.values())
+        return self.p is not None and self.p < LEVEL and self.value != 0  # for equal outputs sacrebleu's p is 0.001
 
     @property
     def verdict(self) -> str:
-        if not self.p:
+        if self.p is None:
             return "not tested"
         if not self.significant:
             return "neither better nor worse"
@@ -88,43 +102,69 @@ def choose_baseline(
     return next(iter(run), None)
 
 
-def difference(system: System, other: System, test: str, metric: str = BLEU) -> Optional[Difference]:
-    """The difference of one system to another; None if they have no seed in common."""
-    scores, others = system.scores(test, metric), other.scores(test, metric)
-    common = [seed for seed in scores if seed in others]
-    if not common:
-        return None
-    one, two = sorted((system, other), key=lambda each: each.label)  # p is the same in either direction
-    tested = {seed: _bootstrap(one, two, test, seed) for seed in common if metric == BLEU}
-    return Difference(
-        {seed: scores[seed] - others[seed] for seed in common},
-        {seed: p for seed, (p, _) in tested.items()},
-        METRICS[metric].sign,
-        (mean(others[seed] for seed in common), mean(scores[seed] for seed in common)),
-        next((signature for _, signature in tested.values()), ""),
-    )
+class Comparison:
+    """Compares the systems of a recipe by one metric.
+
+    Args:
+        systems: all of them: how much their trainings differ tells how sure each difference is.
+    """
+
+    def __init__(self, systems: Sequence[System], metric: str = BLEU) -> None:
+        self.systems, self.metric = systems, metric
+
+    def difference(self, system: System, other: System, test: str) -> Optional[Difference]:
+        """The difference of one system to another; None if they have no seed in common."""
+        scores, others = (each.scores(test, self.metric) for each in (system, other))
+        common = [seed for seed in scores if seed in others]
+        if not common:
+            return None
+        by_seed = {seed: scores[seed] - others[seed] for seed in common}
+        sides = (mean(others[seed] for seed in common), mean(scores[seed] for seed in common))
+        p, middle, signature = None, None, ""
+        if self.metric == BLEU:
+            p, middle, signature = self._tested(system, other, test, common, mean(by_seed.values()))
+        elif len(common) > 1:
+            middle = min(by_seed.values()), max(by_seed.values())
+        return Difference(by_seed, p, middle, METRICS[self.metric].sign, sides, signature)
+
+    def deviations(self, test: str) -> List[float]:
+        """The deviation of each training from the mean of its system, of those with several seeds, on a test set.
+
+        The mean of n seeds is closer to each of them than the true one; the factor sqrt(n / (n - 1)) makes up for it.
+        """
+        found: List[float] = []
+        for system in self.systems:
+            scores = list(system.scores(test, self.metric).values())
+            if len(scores) > 1:
+                found += [(score - mean(scores)) * (len(scores) / (len(scores) - 1)) ** 0.5 for score in scores]
+        return found
+
+    def _tested(
+        self, system: System, other: System, test: str, seeds: Sequence[int], value: float
+    ) -> Tuple[float, Tuple[float, float], str]:
+        """The p value of the difference in BLEU with these seeds, the middle 95%, and the signature of the test."""
+        deviations = self.deviations(test)
+        one, two = ([_resampled(each, test, seed) for seed in seeds] for each in (system, other))
+        p, middle = hierarchical_bootstrap(one, two, value, deviations)
+        if deviations:
+            signature = f"sentences and {len(deviations)} trainings|n:{SAMPLES}|seed:{SEED}"
+            return p, middle, signature
+        first, second = sorted((system, other), key=lambda each: each.label)  # p is the same in either direction
+        p, signature = _paired(first, second, test, seeds[0])
+        return p, middle, signature
 
 
 @cache
-def _bootstrap(one: System, two: System, test: str, seed: int) -> Tuple[float, str]:
-    """The p value of two systems, and the signature of its test."""
+def _resampled(system: System, test: str, seed: int) -> Any:
+    return resampled_bleu(rows(system.tests(test)[seed]["statistics"]))
+
+
+@cache
+def _paired(one: System, two: System, test: str, seed: int) -> Tuple[float, str]:
+    """The p value of sacrebleu's paired bootstrap, and its signature."""
     first, second = (rows(system.tests(test)[seed]["statistics"]) for system in (one, two))
     p_values, signature = paired_bootstrap(first, {"second": second})
     return p_values["second"], signature
-
-
-def certainty(system: System, other: System, test: str, metric: str = BLEU) -> Optional[Tuple[float, float]]:
-    """The range of a difference over seeds; with one seed, the 95% interval of the bootstrap, if there is one."""
-    found = difference(system, other, test, metric)
-    if found is None:
-        return None
-    if len(found.by_seed) > 1:
-        return min(found.by_seed.values()), max(found.by_seed.values())
-    if not found.p:
-        return None
-    (seed,) = found.by_seed
-    one, two = (rows(each.tests(test)[seed]["statistics"]) for each in (system, other))
-    return interval(one, two)
 
 
 def length_table(systems: Sequence[System], test: str) -> List[Tuple[str, int, List[Optional[float]]]]:

@@ -7,7 +7,7 @@ from ..results.file import Result
 from ..scoring.kinds import METRICS
 from . import runs
 from .claims import check, papers
-from .comparison import BLEU, certainty, choose_baseline, difference, length_table, ranked, ranking_metric
+from .comparison import BLEU, Comparison, choose_baseline, length_table, ranked, ranking_metric
 from .kinds import kind_of
 from .systems import VALIDATION, System, evaluation_sets, group, mean, spread, unfinished
 
@@ -52,9 +52,9 @@ def make_recipe(
     for system in systems:
         system.unfinished = [r["seed"] for r in cut if (r["arch"], r["variant"]) == system.label]
         system.wanted = seeds
-    longer = _longer_sets(trained, tests) if kind.tested else []
+    longer, comparison = _longer_sets(trained, tests) if kind.tested else [], Comparison(trained, metric)
     names = [tests[0], *validation, *(test for test in tests[1:] if test not in longer), *longer] if systems else []
-    sets = [_evaluated(test, systems, baseline, metric, tests[0], test in longer) for test in names]
+    sets = [_evaluated(test, systems, baseline, comparison, tests[0], test in longer) for test in names]
     return {
         "name": name,
         "kind": kind,
@@ -68,9 +68,9 @@ def make_recipe(
         "sets": sets,
         "metric": METRICS[metric],
         "key": metric,
-        "answer": _answer(ran, baseline, tests[0], metric),
-        "claims": check(papers()["claim"], trained, tests[0], longer[-1] if longer else None, metric),
-        "variants": _variants(trained, [*validation[:1], tests[0]], metric),
+        "answer": _answer(ran, baseline, tests[0], comparison),
+        "claims": check(papers()["claim"], trained, tests[0], longer[-1] if longer else None, comparison),
+        "variants": _variants(trained, [*validation[:1], tests[0]], comparison),
         "unfinished": cut,
         "made": runs.made(ran, cut, baseline, kind.tokens),
         "signatures": _signatures(trained, sets, kind.settings),
@@ -81,9 +81,10 @@ def make_recipe(
 
 
 def _evaluated(
-    test: str, systems: Sequence[System], baseline: Optional[System], metric: str, first: str, longer: bool
+    test: str, systems: Sequence[System], baseline: Optional[System], comparison: Comparison, first: str, longer: bool
 ) -> Dict[str, Any]:
     """A test or validation set, with columns that have an entry for each system, None if it is not known."""
+    metric = comparison.metric
     entries = [entry for system in systems for entry in system.tests(test).values()]
     validation = any(entry["subset"] == VALIDATION for entry in entries)
     scores = {key: [spread(system.scores(test, key).values()) for system in systems] for key in METRICS}
@@ -96,7 +97,7 @@ def _evaluated(
         "scores": {key: column for key, column in scores.items() if key == metric or any(column)},  # by metric
         "best": (max if METRICS[metric].higher_is_better else min)(means, default=None),
         "differences": [  # to the baseline
-            difference(system, baseline, test, metric) if baseline and system is not baseline else None
+            comparison.difference(system, baseline, test) if baseline and system is not baseline else None
             for system in systems
         ],
         "sentences": counts.pop() if len(counts) == 1 else None,
@@ -130,13 +131,16 @@ def _source_words(systems: Sequence[System], test: str) -> List[int]:
     return next((list(entry["statistics"]["source_words"]) for entry in entries if BLEU in entry["scores"]), [])
 
 
-def _answer(systems: Sequence[System], baseline: Optional[System], test: str, metric: str) -> Optional[Dict[str, Any]]:
+def _answer(
+    systems: Sequence[System], baseline: Optional[System], test: str, comparison: Comparison
+) -> Optional[Dict[str, Any]]:
     """The best system, by how much it is better, how sure that is, its costs; None if no system has the test set."""
+    metric = comparison.metric
     run = [system for system in systems if system.scores(test, metric)]
     if not run:
         return None
     best, second = run[0], run[1] if len(run) > 1 else None
-    pairs = [(system, difference(system, best, test, metric)) for system in run[1:]]
+    pairs = [(system, comparison.difference(system, best, test)) for system in run[1:]]
     compared = [(system, found) for system, found in pairs if found]
     close = [system for system, found in compared if not found.significant]
     against = second if best is baseline else best
@@ -145,10 +149,9 @@ def _answer(systems: Sequence[System], baseline: Optional[System], test: str, me
     return {
         "best": best,
         "next": second,
-        "difference": difference(against, baseline, test, metric) if against and baseline else None,
-        "certainty": certainty(against, baseline, test, metric) if against and baseline else None,
+        "difference": comparison.difference(against, baseline, test) if against and baseline else None,
         "count": len(run),
-        "tested": any(found.p for _, found in compared),
+        "tested": any(found.p is not None for _, found in compared),
         "close": close,  # not distinguishable from the best
         "ahead": [system for system, found in compared if found.significant and found.better],  # by common seeds
         "apart": [system for system, found in pairs if not found],  # without a common seed
@@ -166,11 +169,11 @@ def still_falling(result: Result) -> bool:
     return bool(earlier) and curve["nll"][-1] <= (1 - FALL) * earlier[-1]
 
 
-def _variants(systems: Sequence[System], sets: Sequence[str], metric: str) -> Dict[str, Any]:
+def _variants(systems: Sequence[System], sets: Sequence[str], comparison: Comparison) -> Dict[str, Any]:
     """Variants and their changes, their differences to the plain architecture by set, and verdicts of the first set."""
     plain = {system.arch: system for system in systems if not system.variant}
     pairs = [(system, plain[system.arch]) for system in systems if system.variant and system.arch in plain]
-    found = {test: [difference(*pair, test, metric) for pair in pairs] for test in sets}
+    found = {test: [comparison.difference(*pair, test) for pair in pairs] for test in sets}
     decided = [(pair[0].label, one.verdict) for pair, one in zip(pairs, found[sets[0]]) if one]
     return {
         "systems": [system for system, _ in pairs],
@@ -181,7 +184,7 @@ def _variants(systems: Sequence[System], sets: Sequence[str], metric: str) -> Di
 
 
 def _signatures(systems: Sequence[System], sets: Sequence[Dict[str, Any]], settings: str) -> List[Any]:
-    """Name and text for each metric, the paired bootstrap (``p``) and the ``settings``, with systems if they differ."""
+    """Name and text for each metric, the test (``p``) and the ``settings``, with systems if they differ."""
     entries = [(s.label, entry) for s in systems for test in sets for entry in s.tests(test["name"]).values()]
     names: Dict[Any, List[str]] = {}  # of the metrics, by signature: those with the settings are the same for several
     for key, metric in METRICS.items():

@@ -98,15 +98,14 @@ def mean(found: Optional[Difference], which: int) -> str:
     return number(found.means[which]) if found else ""
 
 
-def p_values(found: Optional[Difference]) -> str:
-    """The p values of all seeds."""
-    return " / ".join(f"{found.p[seed]:.4f}" for seed in sorted(found.p)) if found else ""
+def p_value(found: Optional[Difference]) -> str:
+    return "" if found is None or found.p is None else f"{found.p:.4f}"
 
 
 def p(found: Sequence[Optional[Difference]]) -> List[Tuple[str, List[str]]]:
     """A column with the p values; no column if nothing was tested."""
-    tested = any(one.p for one in found if one)
-    return [("p", [p_values(one) for one in found])] if tested else []
+    column = [p_value(one) for one in found]
+    return [("p", column)] if any(column) else []
 
 
 def rated(column: Column) -> List[Markup]:
@@ -155,7 +154,7 @@ FILTERS = (
     change,
     against,
     mean,
-    p_values,
+    p_value,
     seeds,
     rated,
     apart,

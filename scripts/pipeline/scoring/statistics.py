@@ -20,8 +20,13 @@ COLUMNS = ("source_words", "hyp_len", "ref_len", *(f"correct{n}" for n in range(
 BUCKETS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 75), (76, 100), (101, None))
 """Source lengths in words, from and to."""
 
+SAMPLES, SEED = 1000, 12345
+"""Of the bootstrap, as sacrebleu has them."""
+
 Columns = Mapping[str, Sequence[int]]
 Rows = List[List[int]]
+Samples = Any
+"""An array with BLEU of each sample, ``(SAMPLES,)``."""
 
 
 class StatisticsBLEU(BLEU):
@@ -82,14 +87,37 @@ def paired_bootstrap(baseline: Rows, systems: Mapping[str, Rows]) -> Tuple[Dict[
     return {name: float(result.p_value) for name, result in zip(systems, results)}, str(signatures["BLEU"])
 
 
-def interval(one: Rows, other: Rows) -> Tuple[float, float]:
-    """The middle 95% of the difference in BLEU, ``one - other``, over 1,000 samples of the sentences."""
-    metric, numbers = StatisticsBLEU(), np.random.default_rng(12345)
-    sides = [np.array(side) for side in (one, other)]
-    differences = []
-    for _ in range(1000):
-        chosen = numbers.integers(0, len(one), len(one))
-        scores = [metric._compute_score_from_stats(side[chosen].sum(axis=0).tolist()).score for side in sides]
-        differences.append(scores[0] - scores[1])
-    low, high = np.percentile(differences, (2.5, 97.5))
-    return float(low), float(high)
+def resampled_bleu(sentences: Rows) -> Samples:
+    """BLEU of 1,000 samples of the sentences, as many each; of one test set the same samples for every system."""
+    metric, numbers, table = StatisticsBLEU(), np.random.default_rng(SEED), np.array(sentences)
+    drawn = (numbers.integers(0, len(table), len(table)) for _ in range(SAMPLES))
+    return np.array([metric._compute_score_from_stats(table[rows].sum(axis=0).tolist()).score for rows in drawn])
+
+
+def hierarchical_bootstrap(
+    one: Sequence[Samples], other: Sequence[Samples], difference: float, deviations: Sequence[float]
+) -> Tuple[float, Tuple[float, float]]:
+    """How sure a difference in BLEU is, over sentences and over trainings.
+
+    Each of 1,000 samples draws sentences, and for each training one of ``deviations``, which it adds to its BLEU.
+
+    Args:
+        one, other: :func:`resampled_bleu` of each training of two systems.
+        difference: of the two means, on all sentences.
+        deviations: of trainings that differ in their seed from their mean; none: sentences alone are drawn.
+
+    Returns:
+        The p value, two-sided: how often a sample is at least as far from the mean of all samples as the difference is
+        from 0. And the middle 95% of the samples.
+    """
+    numbers = np.random.default_rng(SEED)
+    means = []
+    for trainings in (one, other):
+        mean = np.mean(trainings, axis=0)
+        if len(deviations):
+            mean = mean + numbers.choice(np.array(deviations), (len(trainings), SAMPLES)).mean(axis=0)
+        means.append(mean)
+    samples = means[0] - means[1]
+    as_far = int((np.abs(samples - samples.mean()) >= abs(difference)).sum())
+    low, high = np.percentile(samples, (2.5, 97.5))
+    return (as_far + 1) / (SAMPLES + 1), (float(low), float(high))

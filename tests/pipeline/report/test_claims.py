@@ -3,6 +3,7 @@
 import pytest
 
 from pipeline.report.claims import check, papers
+from pipeline.report.comparison import Comparison
 from pipeline.report.systems import group
 from pipeline.results.file import read_results
 
@@ -12,7 +13,8 @@ SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "t
 
 
 def checked(folder, claims, first="test", longest=None):
-    return check(claims, group([made for _, made in read_results([folder])[0]]), first, longest)
+    systems = group([made for _, made in read_results([folder])[0]])
+    return check(claims, systems, first, longest, Comparison(systems))
 
 
 def claim(better, than, **more):

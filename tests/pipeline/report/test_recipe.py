@@ -1,14 +1,13 @@
-"""The data of the report: order, differences, significance, variants, longer sentences, what was not run."""
+"""The data of the report: order, differences, the answer, variants, longer sentences, what was not run."""
 
 import statistics
 
 import pytest
 
-from pipeline.report.comparison import Difference, choose_baseline, difference
+from pipeline.report.comparison import choose_baseline
 from pipeline.report.data import Wanted, read_report
-from pipeline.report.systems import System, group, spread
-from pipeline.results.file import ResultError, read_results
-from pipeline.scoring.statistics import interval, paired_bootstrap, rows
+from pipeline.report.systems import System, spread
+from pipeline.results.file import ResultError
 
 from .made_results import markdown, part, recipe, result, row, scored
 
@@ -30,14 +29,6 @@ def names(made):
 def test_mean_and_deviation_are_of_a_sample():
     assert spread([1.0, 2.0, 4.5]) == (2.5, statistics.stdev([1.0, 2.0, 4.5]))
     assert spread([3.0]) == (3.0, None) and spread([]) is None
-
-
-def test_a_difference_is_significant_in_one_direction_only():
-    p = {1: 0.001, 2: 0.001}
-    assert Difference({1: 0.5, 2: 0.1}, p).significant and Difference({1: -0.5, 2: -0.1}, p).significant
-    assert not Difference({1: 0.5, 2: -0.5}, p).significant
-    assert not Difference({1: 0.5, 2: 0.1}, {1: 0.001, 2: 0.2}).significant
-    assert not Difference({1: 0.5}, {}).significant  # nothing was tested
 
 
 def test_the_baseline_is_sinusoidal_in_the_size_of_the_others():
@@ -71,21 +62,6 @@ def test_scores_and_differences_are_means_over_seeds(tmp_path):
     assert labels(made["answer"]["apart"]) == [LEARNED] and made["answer"]["seeds"] == (1, 2)
 
 
-def test_p_values_are_paired_seed_by_seed_and_never_pooled(tmp_path):
-    for seed, own in ((1, 0.3), (2, 0.1)):
-        result(tmp_path, ROTARY, seed, test=own)
-        result(tmp_path, SINUSOIDAL, seed, test=0.301)
-    systems = group([made for _, made in read_results([tmp_path])[0]])
-    found = difference(*systems, "test")
-
-    def p(own):
-        pair = [rows(scored("test", rate)["statistics"]) for rate in (0.301, own)]
-        return paired_bootstrap(pair[0], {"x": pair[1]})[0]["x"]
-
-    assert found.p == difference(*systems[::-1], "test").p == {1: p(0.3), 2: p(0.1)}
-    assert p(0.3) > 0.05 > p(0.1) and not found.significant  # in one of two seeds only
-
-
 def test_the_answer_names_what_cannot_be_told_from_the_best(tmp_path):
     for arch, rate in ((SINUSOIDAL, 0.4), (ROTARY, 0.1), (LEARNED, 0.1)):
         result(tmp_path, arch, test=rate, parameters=900 if arch == LEARNED else 1000)
@@ -97,20 +73,18 @@ def test_the_answer_names_what_cannot_be_told_from_the_best(tmp_path):
     assert f"Best on `test`: `{ROTARY}`" in said and f"Not distinguishable from it: `{LEARNED}`." in said
 
 
-def test_how_sure_is_a_range_over_seeds_or_over_samples_of_the_sentences(tmp_path):
-    def sides(*rates):
-        return [rows(scored("test", rate)["statistics"]) for rate in rates]
-
-    low, high = interval(*sides(0.1, 0.4))
-    assert 0 < low < bleu("test", 0.1) - bleu("test", 0.4) < high and interval(*sides(0.1, 0.1)) == (0, 0)
+def test_how_sure_is_the_middle_of_the_tests_samples(tmp_path):
     result(tmp_path, SINUSOIDAL, 1, test=0.4)
     result(tmp_path, ROTARY, 1, test=0.1)
-    assert recipe(tmp_path)["answer"]["certainty"] == (low, high)
+    low, high = recipe(tmp_path)["answer"]["difference"].range
+    assert 0 < low < bleu("test", 0.1) - bleu("test", 0.4) < high
+    assert f"(significant, 1 seed, 95% interval +{low:.2f} to +{high:.2f})." in markdown(tmp_path)
     result(tmp_path, SINUSOIDAL, 2, test=0.4)
     result(tmp_path, ROTARY, 2, test=0.2)
-    least, most = sorted(bleu("test", rate) - bleu("test", 0.4) for rate in (0.1, 0.2))
-    assert recipe(tmp_path)["answer"]["certainty"] == pytest.approx((least, most))
-    assert f"(significant, 2 seeds, +{least:.2f} to +{most:.2f})." in markdown(tmp_path)
+    low, high = recipe(tmp_path)["answer"]["difference"].range
+    said = markdown(tmp_path)
+    assert f"2 seeds, 95% interval {low:+.2f} to {high:+.2f}).".replace("-", "\u2212") in said
+    assert "sentences and 4 trainings|n:1000|seed:12345" in said
 
 
 def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_path):
@@ -118,7 +92,7 @@ def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_p
         result(tmp_path, SINUSOIDAL, seed, test=rate)
     result(tmp_path, ROTARY, 1, test=0.2)  # of a sweep that is not at its end
     answer = recipe(tmp_path)["answer"]
-    assert answer["best"].label == (SINUSOIDAL, "") and labels(answer["ahead"]) == [ROTARY] and not answer["worse"]
+    assert answer["best"].label == (SINUSOIDAL, "") and labels(answer["close"]) == [ROTARY] and not answer["worse"]
 
 
 def test_one_system_is_not_called_the_best(tmp_path):

@@ -60,7 +60,7 @@ def test_the_lowest_perplexity_is_the_best_and_learned_positions_are_the_baselin
     made = recipe(tmp_path / "books", "books")
     assert made["baseline"].label == (LEARNED, "") and made["answer"]["best"].label == (ROTARY, "")
     found = row(made, ROTARY)["differences"]["test"]
-    assert found.better and found.value == -5.75 and not found.p
+    assert found.better and found.value == -5.75 and found.p is None
     assert [one["longer"] for one in made["sets"]] == [False] * 3  # test_long has no longer blocks
     cells = table(text(tmp_path), "Recipe")
     assert cells["header"][2:4] == ["perplexity ↓ `test`", "difference"] and cells["`roformer_mlm_tiny`"][1][:2] == "**"
