@@ -35,6 +35,7 @@ PRELOADED = [
     *("fairseq.data.data_utils_fast", "torch.distributed.run", "torch._dynamo", "torch.profiler"),
     *("sacrebleu", "sacremoses", "subword_nmt.apply_bpe", "tqdm"),
 ]
+PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 LIKE_THE_SERVER = ("PYTHONPATH", "OMP_NUM_THREADS", "PYTHONHASHSEED")
 """With other values of these in its environment, a command runs in a Python of its own."""
 
@@ -48,7 +49,7 @@ if not alike or name == "python" and words[words[:1] == ["-u"] :][:1] not in (["
 files = [int(file) for file in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + file)]
 server = socket.socket(socket.AF_UNIX)
 server.connect({address!r})
-numbers = {{signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}}
+numbers = set({signals!r})
 ignored = [number for number in numbers if signal.getsignal(number) == signal.SIG_IGN]
 call = dict(name=name, words=words, cwd=os.getcwd(), environ=dict(os.environ), files=files, ignored=ignored)
 call = json.dumps(call).encode()
@@ -71,7 +72,8 @@ def preloaded():
     folder = Path(tempfile.mkdtemp(prefix="fairseq_rope-tests-"))
     address, tools = str(folder / "server"), folder / "bin"
     environ = {name: os.environ.get(name) for name in LIKE_THE_SERVER}
-    text = CLIENT.format(python=sys.executable, environ=environ, tools=str(TOOLS), address=address, run=RUN)
+    names = dict(python=sys.executable, tools=str(TOOLS), address=address, run=RUN, signals=[*map(int, PASSED_ON)])
+    text = CLIENT.format(environ=environ, **names)
     tools.mkdir()
     for name in ["python", *(path.name for path in TOOLS.glob("fairseq-*"))]:
         (tools / name).write_text(text)
@@ -137,8 +139,9 @@ def _become(received, tools, name, words, cwd, environ, files, ignored):
     for copy, number in zip(copies, files):
         os.dup2(copy, number)
     os.closerange(500, 500 + 2 * len(copies))
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
+    defaults = {signal.SIGINT: signal.default_int_handler}  # the server may ignore what the client does not
+    for number in PASSED_ON:
+        signal.signal(number, signal.SIG_IGN if number in ignored else defaults.get(number, signal.SIG_DFL))
     os.environ.clear()
     os.environ.update(environ)
     os.chdir(cwd)

@@ -134,7 +134,7 @@ def test_the_module_prints_the_user_dir_and_the_parameter_counts():
 def test_the_manual_states_what_each_encoding_adds():
     page = Path(__file__).parent.parent / "docs/encodings.md"
     rows = [line.split("|")[1:-1] for line in page.read_text(encoding="utf-8").splitlines()]
-    table = {cells[0].strip(" `"): [c.strip() for c in cells[1:]] for cells in rows if len(cells) == 6}
+    table = {cells[0].strip(" `"): [c.strip() for c in cells[1:]] for cells in rows if len(cells) == 7}
     plain = count_parameters("transformer_none_base", VOCABULARY)
     for family, name in FAMILIES.items():
         added, invariant = table[name][:2]

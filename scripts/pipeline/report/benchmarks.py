@@ -41,6 +41,7 @@ KINDS = (
     Kind("Decoding", ("candidate",), (RATIO, QUARTILES, "tokens/s"), ("sentences",)),
     Kind("One self-attention by length", ("tokens",), (RATIO, QUARTILES), ("attention", "side")),
     Kind("RoPE alone", ("precision", "pass"), (RATIO, QUARTILES), ("candidate",)),
+    Kind("Preparation", ("step",), ("prepare.sh (s)", "plain chain (s)", RATIO, QUARTILES)),
 )
 
 Columns = List[Tuple[str, List[str]]]

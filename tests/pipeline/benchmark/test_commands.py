@@ -1,135 +1,22 @@
-"""The benchmarks' command lines on tiny models: tables and files, precisions, what is really compared, refusals."""
+"""The benchmarks' command lines on tiny models: tables and files, refusals."""
 
-import json
-import shlex
 import tempfile
 
 import pytest
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.models.transformer import TransformerModel
 from fairseq.modules import MultiheadAttention
-from fairseq.optim.adam import FairseqAdam
 from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_rope import RoFormerModel
 from fairseq_rope.attention import PositionalMultiheadAttention
-from pipeline.benchmark import BenchmarkError, machine, rope
+from pipeline.benchmark import BenchmarkError, rope
 from pipeline.benchmark.__main__ import build_parser, main
 from pipeline.benchmark.decode import OWN_CONVERTER
-from pipeline.benchmark.kinds import KINDS
-from pipeline.benchmark.train import OPTIMIZER, Candidate, build_trainer
 
 from ...commands import one_line, run
 from ...processes import preloaded
-
-SIDES = ("encoder", "decoder")
-SIZES = {"layers": 1, "embed-dim": 32, "ffn-embed-dim": 64, "attention-heads": 4}
-FLAGS = [
-    "--",
-    "--dropout",
-    "0",
-    *(word for side in SIDES for name, size in SIZES.items() for word in (f"--{side}-{name}", str(size))),
-]
-TRAIN = ["train", "--vocabulary", "100", "--tokens", "100", "--repeats", "2", "--device", "cpu"]
-DECODE = ["decode", "--vocabulary", "100", "--length", "5", "--repeats", "2", "--device", "cpu"]
-SPREAD = ["seconds", "quartiles (s)", "times as fast", "quartiles"]
-CPU = torch.device("cpu")
-TRANSLATION = KINDS["translation"]
-
-
-@pytest.fixture(autouse=True)
-def short_peak(monkeypatch):
-    monkeypatch.setattr(machine, "SECONDS", 0.01)
-
-
-def measured(tmp_path, capsys, *words):
-    """The result that a command writes, whose rows it prints."""
-    out = tmp_path / "out.json"
-    own, flags = (words[: words.index("--")], words[words.index("--") :]) if "--" in words else (words, ())
-    main([*own, "--out", str(out), *flags])
-    result, printed = json.loads(out.read_text()), capsys.readouterr().out.splitlines()
-    assert printed[0] == "| " + " | ".join(result["rows"][0]) + " |" and printed[2].count(" | ") == printed[0].count(
-        " | "
-    )
-    shown = ["PATH" if word.startswith("/") else word for word in own]
-    assert result["command"] == shlex.join(["scripts/benchmark.sh", *shown, "--out", "PATH", *flags])
-    assert result["machine"]["torch"] == torch.__version__ and list(tmp_path.iterdir()) == [out]
-    return result
-
-
-@pytest.mark.slow
-def test_train_compares_with_fairseq(tmp_path, capsys):
-    archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny"]
-    result = measured(tmp_path, capsys, *TRAIN, *archs, "--memory", *FLAGS)
-    stock, sinusoidal, roformer = result["rows"]
-    assert list(stock)[2:6] == SPREAD and stock["candidate"] == "stock" and stock["times as fast"] == 1
-    assert {"target tokens/s", "share of peak", "peak MiB", "peak MiB above the model"} < set(stock)
-    # the same parameters and the same function; another one
-    assert abs(stock["loss of step 3"] - sinusoidal["loss of step 3"]) < 2e-3
-    assert abs(stock["loss of step 3"] - roformer["loss of step 3"]) > 2e-3
-    assert roformer["peak MiB"] > roformer["peak MiB above the model"] > 0
-
-
-@pytest.mark.parametrize("task,arch", [("masked_lm", "mlm_tiny"), ("language_modeling", "lm_tiny")])
-def test_train_compares_language_models_with_fairseq(tmp_path, capsys, task, arch):
-    """With the criterion and the optimizer of fairseq, a model has the same loss after a step; another one has not."""
-    ours, criterion = f"roformer_{arch}", KINDS[task].stock.split(":")[1]
-    archs = ["--archs", ours, f"{ours}:{criterion}:adam", "--baseline", f"fairseq_transformer_{arch}:{criterion}:adam"]
-    silent = ["--", "--dropout", "0", "--attention-dropout", "0"]
-    result = measured(tmp_path, capsys, *TRAIN, "--task", task, *archs, "--length", "20", *silent)
-    size = result["batch"]
-    assert (size["sentences"], size["source tokens"], size["padding"]) == (5, 100, "0.0%")
-    assert size["target tokens"] == (15 if task == "masked_lm" else 100)
-    other, fused, plain = (row["loss of step 3"] for row in result["rows"])
-    assert abs(fused - plain) < 2e-3 < abs(other - fused)
-    assert all(row["source tokens/s"] > 0 for row in result["rows"])
-
-
-@pytest.mark.parametrize("precision", ["bf16", "autocast"])
-def test_train_runs_in_half_precision(tmp_path, capsys, precision):
-    archs = ["--archs", "transformer_sinusoidal_tiny", "stock@fp32"]
-    result = measured(tmp_path, capsys, *TRAIN, *archs, "--precision", precision, *FLAGS)
-    stock, ours, full = result["rows"]
-    assert [row["precision"] for row in result["rows"]] == [precision, precision, "fp32"]
-    for row in (stock, ours):
-        assert abs(row["loss of step 3"] - full["loss of step 3"]) < 0.05
-
-
-@pytest.mark.parametrize(
-    "precision,parameters,logits",
-    [("fp32", "float32", "float32"), ("bf16", "bfloat16", "bfloat16"), ("autocast", "float32", "bfloat16")],
-)
-def test_precisions_are_what_they_say(precision, parameters, logits):
-    candidate = Candidate.parse(f"stock@{precision}", TRANSLATION)  # its criterion has logits
-    trainer = build_trainer(candidate, 100, FLAGS[1:], CPU)
-    seen = []
-    trainer.model.decoder.output_projection.register_forward_hook(lambda *args: seen.append(args[2].dtype))
-    from pipeline.benchmark.batch import dictionary, make_batch
-
-    trainer.train_step([make_batch(dictionary(100), 50)])
-    assert next(trainer.model.parameters()).dtype == getattr(torch, parameters) and seen == [getattr(torch, logits)]
-
-
-def test_stock_is_fairseq_and_ours_is_not():
-    stock, ours = (
-        build_trainer(Candidate.parse(name, TRANSLATION), 100, FLAGS[1:], CPU) for name in ("stock", "roformer_tiny")
-    )
-    assert type(stock.model) is TransformerModel and type(stock.optimizer) is FairseqAdam
-    assert type(stock.criterion) is LabelSmoothedCrossEntropyCriterion and stock.criterion.eps == 0.1
-    assert type(stock.model.decoder.layers[0].self_attn) is MultiheadAttention
-    assert type(ours.model) is RoFormerModel
-    assert type(ours.model.decoder.layers[0].self_attn) is PositionalMultiheadAttention
-    assert ours.cfg.criterion._name == TRANSLATION.criterion and ours.cfg.optimizer._name == OPTIMIZER
-    assert stock.cfg.optimization.clip_norm == 0 and stock.cfg.lr_scheduler._name == "inverse_sqrt"
-
-
-def test_a_candidate_names_its_parts():
-    assert Candidate.parse("roformer_tiny:cross_entropy:sgd@bf16", TRANSLATION)[2:] == (
-        *("roformer_tiny", "cross_entropy", "sgd", "bf16"),
-    )
-    assert Candidate.parse("roformer_tiny::sgd", TRANSLATION)[3:] == (TRANSLATION.criterion, "sgd", "fp32")
-    assert Candidate.parse("roformer_mlm_tiny", KINDS["masked_lm"])[3] == "fused_masked_lm"
+from .measuring import CPU, DECODE, FLAGS, SIDES, SPREAD, TRAIN, measured
 
 
 @pytest.mark.slow

@@ -77,6 +77,14 @@ def test_attention_has_a_row_for_each_length_and_no_column_for_the_baseline(tmp_
     assert lines(table) == [["64", *["0.5", "0.5\u20130.5"] * 2], ["128", "0.5", "0.5\u20130.5", "", ""]]
 
 
+def test_preparation_has_a_row_for_each_step(tmp_path):
+    rows = [{"step": step, "prepare.sh (s)": 2, "plain chain (s)": 3, **ratio(1.5)} for step in ("all", "tokenize")]
+    write(tmp_path, "prepare-cpu", rows)
+    (table,) = tables(tmp_path)
+    assert heads(table.columns) == ["prepare.sh (s)", "plain chain (s)", "times as fast", "quartiles"]
+    assert lines(table)[0] == ["all", "2", "3", "1.5", "1.5\u20131.5"]
+
+
 def test_settings_machine_and_command_are_those_of_the_file(tmp_path):
     write(tmp_path, "train-b", [step("stock", 1.0)], flags=[], repeats=3, command="scripts/benchmark.sh train")
     write(tmp_path, "train-a", [step("stock", 1.0)], batch={"sentences": 7}, machine={"gpu": "g"})
