@@ -12,17 +12,10 @@ TEXT_LENGTH = 512
 
 TEXT = (
     *("--adam-betas", "(0.9, 0.999)", "--adam-eps", "1e-6", "--weight-decay", "0.01", "--clip-norm", "1.0"),
-    *(
-        "--lr-scheduler",
-        "polynomial_decay",
-        "--total-num-update",
-        "1000000",
-        "--warmup-updates",
-        "10000",
-        "--lr",
-        "1e-4",
-    ),
+    *("--lr-scheduler", "polynomial_decay", "--total-num-update", "1000000"),
+    *("--warmup-updates", "10000", "--lr", "1e-4"),
 )
+"""What ``scripts/train.sh`` gives all language models."""
 
 
 @dataclass(frozen=True)
