@@ -13,7 +13,7 @@ from ..files import write_json
 from . import BenchmarkError, machine, quiet
 from .output import as_command, as_text
 
-BENCHMARKS = ("train", "decode", "rope", "attention", "prepare")
+BENCHMARKS = ("train", "decode", "rope", "attention", "criterion", "prepare")
 """Modules with ``add_arguments`` and ``run``, whose first line says what they measure. They import fairseq, which may
 speak when it is imported."""
 

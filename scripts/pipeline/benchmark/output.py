@@ -24,11 +24,12 @@ def as_table(rows: List[Dict[str, Any]]) -> str:
 
 def as_text(result: Result) -> str:
     """The table, with its conditions below."""
-    settings = [f"{name}: {_plain(value)}" for name, value in result.items() if name not in ("what", "rows")]
+    settings = [f"{name}: {plain(value)}" for name, value in result.items() if name not in ("what", "rows")]
     return "\n".join([as_table(result["rows"]), "", result["what"], *settings])
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """A setting as a text without brackets and quotes."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {entry}" for key, entry in value.items())
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return ", ".join(f"{key} {plain(entry)}" for key, entry in value.items())
+    return " ".join(map(plain, value)) if isinstance(value, list) else str(value)

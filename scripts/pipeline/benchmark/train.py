@@ -16,13 +16,18 @@ from .machine import PRECISIONS, peaks
 from .memory import peak_memory
 from .models import build_model, check_arch, configure, flops, make_task, same_parameters
 from .output import Result
+from .profile import shares
 from .timing import compared, interleaved
 
 OPTIMIZER = "fused_adam"
+COMPILED = "+compile"
 
 
 class Candidate(NamedTuple):
-    """A candidate: ``ARCH[:CRITERION[:OPTIMIZER]][@PRECISION]`` on the command line, or ``stock``."""
+    """A candidate: ``ARCH[:CRITERION[:OPTIMIZER]][@PRECISION][+compile]`` on the command line.
+
+    In place of all up to ``@``, ``stock`` is fairseq's own.
+    """
 
     name: str
     kind: Kind
@@ -30,6 +35,8 @@ class Candidate(NamedTuple):
     criterion: str
     optimizer: str
     precision: str
+    compiled: bool
+    """Whether the model goes through ``torch.compile``."""
 
     @classmethod
     def parse(
@@ -40,12 +47,12 @@ class Candidate(NamedTuple):
         Raises:
             BenchmarkError: a part of ``text`` is not registered.
         """
-        system, _, own_precision = text.partition("@")
+        system, _, own_precision = text.removesuffix(COMPILED).partition("@")
         if system == "stock":
             system = kind.stock
         parts = [*system.split(":"), "", ""]
         criterion, optimizer = parts[1] or criterion or kind.criterion, parts[2] or optimizer
-        self = cls(text, kind, parts[0], criterion, optimizer, own_precision or precision)
+        self = cls(text, kind, parts[0], criterion, optimizer, own_precision or precision, text.endswith(COMPILED))
         check_arch(self.arch)
         known: Sequence[Any] = (CRITERION_REGISTRY, OPTIMIZER_REGISTRY, PRECISIONS)
         for what, registry in zip(("criterion", "optimizer", "precision"), known):
@@ -70,6 +77,8 @@ def build_trainer(
     if candidate.precision == "autocast":
         # inside fairseq's own context, which would switch it off on a GPU
         criterion.forward = torch.autocast(device.type, dtype=torch.bfloat16)(criterion.forward)
+    if candidate.compiled:
+        model.compile()
     trainer = Trainer(cfg, task, model, criterion)
     trainer.save_checkpoint = lambda *_: None  # which it does when a step fails
     return trainer
@@ -117,6 +126,7 @@ def run(args: argparse.Namespace) -> Result:
         row["share of peak"] = f"{work / row['seconds'] / rates[candidate.precision] / 1e12:.1%}"
         row[f"loss of step {args.repeats + 1}"] = round(losses[candidate.name], 3)
         rows.append(row)
+    profiles = {name: shares(step_of(name), args.device) for name in trainers} if args.profile else {}
     if args.memory:
         trainers.clear()
         for candidate, row in zip(candidates, rows):
@@ -128,6 +138,7 @@ def run(args: argparse.Namespace) -> Result:
         "flags": args.flags,
         "repeats": args.repeats,
         "measured peak (TFLOP/s)": rates,
+        **({"profile": profiles} if profiles else {}),
         "rows": rows,
     }
 
@@ -138,8 +149,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--archs",
         nargs="+",
-        metavar="ARCH[:CRITERION[:OPTIMIZER]][@PRECISION]",
-        help="candidates; `stock` is fairseq's own model, criterion and optimizer "
+        metavar="ARCH[:CRITERION[:OPTIMIZER]][@PRECISION][+compile]",
+        help="candidates; `stock` is fairseq's own model, criterion and optimizer, `+compile` is torch.compile "
         "(default: two of base size, of translation transformer_sinusoidal_base roformer_base)",
     )
     parser.add_argument("--baseline", default="stock", help="candidate to compare with (default: stock)")
@@ -160,3 +171,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory, in separate processes")
+    parser.add_argument("--profile", action="store_true", help="also say which operators take the time of a step")

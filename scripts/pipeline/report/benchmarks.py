@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
+from ..benchmark.output import plain
 from ..shape import LARGEST, PLAIN, between, problem
 
 PREFIX = "benchmark-"
@@ -41,6 +42,7 @@ KINDS = (
     Kind("Decoding", ("candidate",), (RATIO, QUARTILES, "tokens/s"), ("sentences",)),
     Kind("One self-attention by length", ("tokens",), (RATIO, QUARTILES), ("attention", "side")),
     Kind("RoPE alone", ("precision", "pass"), (RATIO, QUARTILES), ("candidate",)),
+    Kind("Criterion alone", ("precision",), (RATIO, QUARTILES), ("loss",)),
     Kind("Preparation", ("step",), ("prepare.sh (s)", "plain chain (s)", RATIO, QUARTILES)),
 )
 
@@ -84,7 +86,7 @@ def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
             speed.steps.append({str(row["candidate"]): float(row["seconds"]) for row in fp32})
             _add_relative(rows)
         speed.tables[kind.title].append(_table(name, kind, result))
-        speed.machines.setdefault(_plain(result.get("machine", "not recorded")), []).append(name)
+        speed.machines.setdefault(plain(result.get("machine", "not recorded")), []).append(name)
     return speed
 
 
@@ -131,10 +133,4 @@ def _table(name: str, kind: Kind, result: Row) -> Table:
 def _settings(result: Row) -> List[str]:
     """The entries of a file except its rows, its machine and its command."""
     known = [(name, value) for name, value in result.items() if name not in ("rows", "what", "command", "machine")]
-    return [f"{name}: {_plain(value)}" for name, value in known if value not in ([], "", None)]
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(entry)}" for key, entry in value.items())
-    return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
+    return [f"{name}: {plain(value)}" for name, value in known if value not in ([], "", None)]

@@ -147,10 +147,10 @@ def test_a_gpu_that_is_not_there_is_refused():
 
 def test_the_script_explains_itself_and_refuses_in_one_line():
     script = "scripts/benchmark.sh"
-    assert "{train,decode,rope,attention,prepare}" in run(script, "--help").stdout
+    assert "{train,decode,rope,attention,criterion,prepare}" in run(script, "--help").stdout
     assert "--encodings" in run(script, "attention", "--help").stdout
     for words, message in (
-        ([], "are required: {train,decode,rope,attention,prepare}"),
+        ([], "are required: {train,decode,rope,attention,criterion,prepare}"),
         (["speed"], "invalid choice: 'speed'"),
         (["rope", "--nonsense"], "--nonsense"),
         (["train", "--precision", "fp8"], "invalid choice: 'fp8'"),
@@ -172,4 +172,5 @@ def test_everything_runs_on_a_gpu(tmp_path, capsys, precision):
         decode = ["decode", "--vocabulary", "100", "--length", "5", "--precisions", precision, *on_gpu]
         measured(tmp_path, capsys, *decode, "--archs", "roformer_tiny", *FLAGS)
         measured(tmp_path, capsys, "rope", "--precisions", precision, *on_gpu)
+        measured(tmp_path, capsys, "criterion", "--precisions", precision, "--tokens", "100", *on_gpu)
         measured(tmp_path, capsys, "attention", "--lengths", "8", "--precision", precision, *on_gpu)

@@ -1,0 +1,69 @@
+"""The projection to the vocabulary and label-smoothed cross entropy, forward and backward, against fairseq's."""
+
+import argparse
+from typing import Any, Callable, Dict, List
+
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from torch import Tensor
+from torch.nn import functional as F
+
+from fairseq_rope.training.linear_loss import linear_label_smoothed_nll_loss
+
+from . import BenchmarkError
+from .machine import PRECISIONS
+from .output import Result
+from .timing import compared, interleaved
+
+STOCK = "fairseq"
+SMOOTHING = 0.1
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def stock(features: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+    """fairseq's: all logits, then their log-probabilities in fp32, then the loss of all types."""
+    probabilities = F.log_softmax(F.linear(features, weight), dim=-1, dtype=torch.float32)
+    return label_smoothed_nll_loss(probabilities, target, SMOOTHING)[0]
+
+
+def ours(features: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+    """The plugin's, in chunks."""
+    return linear_label_smoothed_nll_loss(features, weight, target, SMOOTHING)[0]
+
+
+LOSSES: Dict[str, Loss] = {STOCK: stock, "ours": ours}
+
+
+def gradients(loss: Loss, args: argparse.Namespace, precision: str) -> Callable[[], Any]:
+    """Forward and backward of ``loss``, of random features ``(N, C)`` and a random weight ``(V, C)``."""
+    torch.manual_seed(1)
+    factory: Dict[str, Any] = {"device": args.device, "dtype": PRECISIONS[precision]}
+    features = torch.randn(args.tokens, args.width, **factory).requires_grad_()
+    weight = torch.randn(args.vocabulary, args.width, **factory).mul_(args.width**-0.5).requires_grad_()
+    target = torch.randint(args.vocabulary, (args.tokens,), device=args.device)
+    return lambda: torch.autograd.grad(loss(features, weight, target), (features, weight))
+
+
+def run(args: argparse.Namespace) -> Result:
+    """Measures both losses with the gradients of features and weight."""
+    if min(args.tokens, args.width, args.vocabulary) < 1:
+        raise BenchmarkError("--tokens, --width and --vocabulary must be at least 1")
+    rows: List[Dict[str, Any]] = []
+    for precision in args.precisions:
+        passes = {name: gradients(loss, args, precision) for name, loss in LOSSES.items()}
+        for name, columns in compared(interleaved(passes, args.repeats, args.device), STOCK).items():
+            rows.append({"precision": precision, "loss": name, **columns})
+    return {
+        "what": f"projection and label-smoothed loss, forward and backward; times as fast as {STOCK}'s",
+        "tokens, width, vocabulary": [args.tokens, args.width, args.vocabulary],
+        "repeats": args.repeats,
+        "rows": rows,
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``benchmark criterion``."""
+    parser.add_argument("--tokens", type=int, default=2044, help="target tokens (default: 2044)")
+    parser.add_argument("--width", type=int, default=512, help="channels of the decoder (default: 512)")
+    parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
+    parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])
