@@ -34,16 +34,16 @@ FP32 = dict(rtol=1e-4, atol=1e-5)
 """Two fp32 computations of one quantity in a different order, through a few layers."""
 
 
-def task():
+def task(types=VOCABULARY):
     dictionary = Dictionary()
-    for i in range(VOCABULARY - len(dictionary)):
+    for i in range(types - len(dictionary)):
         dictionary.add_symbol(f"w{i}")
     options = argparse.Namespace(tokens_per_sample=64)
     dictionaries = dict(source_dictionary=dictionary, target_dictionary=dictionary)
     return argparse.Namespace(**dictionaries, args=options, max_positions=lambda: options.tokens_per_sample)
 
 
-def build(arch, seed=0, **options):
+def build(arch, seed=0, types=VOCABULARY, **options):
     """A small model in eval mode; ``options`` as on the command line."""
     small = dict(
         encoder_embed_dim=32,
@@ -57,7 +57,7 @@ def build(arch, seed=0, **options):
         share_decoder_input_output_embed="_lm_" in arch,
     )
     torch.manual_seed(seed)
-    return build_model(argparse.Namespace(arch=arch, **{**small, **options}), task()).eval()
+    return build_model(argparse.Namespace(arch=arch, **{**small, **options}), task(types)).eval()
 
 
 def build_with(encoding, kind="translation", **options):
