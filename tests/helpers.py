@@ -1,6 +1,7 @@
 """What several test modules share: a vocabulary, small models, padded batches."""
 
 import argparse
+import os
 
 import pytest
 import torch
@@ -115,3 +116,15 @@ def pad(tokens, left=0, right=0):
 def decoder_input(tokens):
     """Target tokens moved one step to the right, beginning with </s>."""
     return torch.cat([tokens[:, -1:], tokens[:, :-1]], dim=1)
+
+
+def same(tensors, others):
+    """Whether two state dicts have the same names and the same bits."""
+    return tensors.keys() == others.keys() and all(torch.equal(value, others[name]) for name, value in tensors.items())
+
+
+class Malicious:
+    """Unpickling it runs a program, which leaves the file ``harmed`` in the current folder."""
+
+    def __reduce__(self):
+        return os.system, ("touch harmed",)

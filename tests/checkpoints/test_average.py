@@ -1,7 +1,6 @@
 """Checkpoint averaging: the arithmetic, what it keeps, what it refuses."""
 
 import argparse
-import os
 import pickle
 
 import pytest
@@ -10,6 +9,8 @@ import torch
 from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.average import average_checkpoints, find_checkpoints
 from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint, save_checkpoint
+
+from ..helpers import Malicious
 
 
 def checkpoint(path, value, dtype=torch.float32, **changes):
@@ -74,11 +75,6 @@ def test_checkpoints_that_do_not_fit_are_refused_by_file_and_name(tmp_path, chan
     paths = [checkpoint(tmp_path / "a.pt", 1.0), checkpoint(tmp_path / "b.pt", 2.0, **changes)]
     with pytest.raises(CheckpointError, match=message):
         average_checkpoints(paths)
-
-
-class Malicious:
-    def __reduce__(self):
-        return os.system, ("touch harmed",)
 
 
 @pytest.mark.parametrize("kind", ["truncated", "empty", "text", "pickle", "zip with a pickle", "another", "missing"])
