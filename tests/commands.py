@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-import fairseq_rope  # noqa: F401  (lets safe loading read checkpoints)
+from fairseq_rope.__main__ import main
 
 from .processes import preloaded
 
@@ -38,10 +38,11 @@ def run(*command, cwd=ROOT, fails=False, input=None):
     return done
 
 
-def prepare(corpus, out, **kwargs):
+def prepare(corpus, out, *options, **kwargs):
     return run(
         *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
         *["--test", corpus / "test_long", "--merges", 100, "--ratio", 3, "--workers", 1, "--out", out],
+        *options,
         **kwargs,
     )
 
@@ -64,3 +65,15 @@ def one_line(failed, *parts):
     assert len(lines) == 1 and "error: " in lines[0], failed.stderr
     for part in parts:
         assert part in lines[0]
+
+
+def failure(capsys, *arguments, status=1):
+    """What ``fairseq-rope`` says in one line when it fails with these arguments; it prints nothing else."""
+    capsys.readouterr()
+    try:
+        assert main([str(argument) for argument in arguments]) == status
+    except SystemExit as exit_:
+        assert exit_.code == status == 2
+    printed, message = capsys.readouterr()
+    assert message.startswith("fairseq-rope: error: ") and message.count("\n") == 1 and printed == ""
+    return message

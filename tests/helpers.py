@@ -1,6 +1,7 @@
 """What several test modules share: a vocabulary, small models, padded batches."""
 
 import argparse
+import os
 
 import pytest
 import torch
@@ -34,16 +35,16 @@ FP32 = dict(rtol=1e-4, atol=1e-5)
 """Two fp32 computations of one quantity in a different order, through a few layers."""
 
 
-def task():
+def task(types=VOCABULARY):
     dictionary = Dictionary()
-    for i in range(VOCABULARY - len(dictionary)):
+    for i in range(types - len(dictionary)):
         dictionary.add_symbol(f"w{i}")
     options = argparse.Namespace(tokens_per_sample=64)
     dictionaries = dict(source_dictionary=dictionary, target_dictionary=dictionary)
     return argparse.Namespace(**dictionaries, args=options, max_positions=lambda: options.tokens_per_sample)
 
 
-def build(arch, seed=0, **options):
+def build(arch, seed=0, types=VOCABULARY, **options):
     """A small model in eval mode; ``options`` as on the command line."""
     small = dict(
         encoder_embed_dim=32,
@@ -57,7 +58,7 @@ def build(arch, seed=0, **options):
         share_decoder_input_output_embed="_lm_" in arch,
     )
     torch.manual_seed(seed)
-    return build_model(argparse.Namespace(arch=arch, **{**small, **options}), task()).eval()
+    return build_model(argparse.Namespace(arch=arch, **{**small, **options}), task(types)).eval()
 
 
 def build_with(encoding, kind="translation", **options):
@@ -115,3 +116,15 @@ def pad(tokens, left=0, right=0):
 def decoder_input(tokens):
     """Target tokens moved one step to the right, beginning with </s>."""
     return torch.cat([tokens[:, -1:], tokens[:, :-1]], dim=1)
+
+
+def same(tensors, others):
+    """Whether two state dicts have the same names and the same bits."""
+    return tensors.keys() == others.keys() and all(torch.equal(value, others[name]) for name, value in tensors.items())
+
+
+class Malicious:
+    """Unpickling it runs a program, which leaves the file ``harmed`` in the current folder."""
+
+    def __reduce__(self):
+        return os.system, ("touch harmed",)

@@ -96,7 +96,7 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
         (
             "tests/positions/test_paper_cases.py",
             '    "none"',
-            '    "toy": Case(lambda at, i, j: _plain(at, i, j) + at.layer.slope[0] * (j - i)),\n',
+            '    "toy": Case(lambda at, i, j: equations.plain(at, i, j) + at.layer.slope[0] * (j - i)),\n',
         ),
     ):
         text = (tmp_path / file).read_text()

@@ -1,26 +1,16 @@
-"""Hugging Face folders with random weights, made without the library, for the tests of conversion."""
+"""Hugging Face folders with random weights, made without the library, their conversion, and the converted model."""
 
 import json
 
 import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
-PIECES = [
-    "[PAD]",
-    "[unused1]",
-    "the",
-    "king",
-    "sees",
-    "a",
-    "dog",
-    "##s",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "old",
-    ".",
-]
-PIECES += ["今", "天", "今天", "很", "好", "。", "play", "##ing"]
+from fairseq_rope.__main__ import main
+from fairseq_rope.wordpieces import SPECIAL
+
+KINDS = ["bert", "roformer"]
+PIECES = "[PAD] [unused1] the king sees a dog ##s [UNK] [CLS] [SEP] [MASK] old . 今 天 今天 很 好 。 play ##ing".split()
+IDS = torch.tensor([[9, 2, 12, 3, 11, 5, 6, 13, 10], [9, 2, 4, 3, 6, 7, 20, 21, 10]])  # [CLS] ... [MASK] ... [SEP]
 C, F, LAYERS, POSITIONS = 16, 24, 2, 32
 
 CONFIG = dict(
@@ -69,3 +59,20 @@ def folder(path, kind, weights=None, **config):
     (path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES), encoding="utf-8")
     torch.save(tensors(kind) if weights is None else weights, path / "pytorch_model.bin")
     return path
+
+
+def convert(*arguments):
+    return main(["convert", *map(str, arguments)])
+
+
+def load(run):
+    models, _, task = load_model_ensemble_and_task([str(run / "checkpoint.pt")], {"data": str(run)})
+    return models[0].eval(), task.source_dictionary
+
+
+@torch.no_grad()
+def logits(run, ids):
+    """Ours, for the library's numbers of word pieces, in the library's order."""
+    model, dictionary = load(run)
+    columns = torch.tensor([dictionary.index(SPECIAL.get(piece, piece)) for piece in PIECES])
+    return model(columns[ids])[0][..., columns]

@@ -1,7 +1,6 @@
-"""Checkpoint averaging: the arithmetic, what it keeps, what it refuses."""
+"""Checkpoint averaging: the arithmetic, what it keeps, what it refuses, and its command."""
 
 import argparse
-import os
 import pickle
 
 import pytest
@@ -10,6 +9,10 @@ import torch
 from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.average import average_checkpoints, find_checkpoints
 from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint, save_checkpoint
+
+from ..commands import failure
+from ..disks import full_disk, read_only
+from ..helpers import Malicious
 
 
 def checkpoint(path, value, dtype=torch.float32, **changes):
@@ -76,11 +79,6 @@ def test_checkpoints_that_do_not_fit_are_refused_by_file_and_name(tmp_path, chan
         average_checkpoints(paths)
 
 
-class Malicious:
-    def __reduce__(self):
-        return os.system, ("touch harmed",)
-
-
 @pytest.mark.parametrize("kind", ["truncated", "empty", "text", "pickle", "zip with a pickle", "another", "missing"])
 def test_files_that_cannot_be_used_give_one_line_and_leave_nothing(tmp_path, monkeypatch, capsys, kind):
     monkeypatch.chdir(tmp_path)
@@ -97,9 +95,8 @@ def test_files_that_cannot_be_used_give_one_line_and_leave_nothing(tmp_path, mon
         torch.save({"model": {"w": Malicious()}}, path)
     elif kind == "another":
         torch.save([1, 2], path)
-    assert main(["average", "--inputs", str(other), str(path), "--out", str(tmp_path / "out.pt")]) == 1
-    message = capsys.readouterr().err
-    assert message.startswith(f"fairseq-rope: error: {path}: ") and message.count("\n") == 1
+    message = failure(capsys, "average", "--inputs", other, path, "--out", tmp_path / "out.pt")
+    assert message.startswith(f"fairseq-rope: error: {path}: ")
     assert {p.name for p in tmp_path.iterdir()} <= {"good.pt", "bad.pt"}  # nothing was run, nothing written
     if "pickle" in kind:
         assert "refused" in message
@@ -118,3 +115,64 @@ def test_saving_is_atomic(tmp_path, monkeypatch):
         save_checkpoint({"model": {}}, target)
     assert load_checkpoint(target)["model"]["w"] == 1
     assert [p.name for p in tmp_path.iterdir()] == ["out.pt"]
+
+
+def test_averages_the_last_of_a_folder_or_the_files_given(tmp_path, capsys):
+    for update in (2, 10, 20, 30):
+        checkpoint(tmp_path / f"checkpoint_1_{update}.pt", float(update))
+    checkpoint(tmp_path / "checkpoint1.pt", 7.0)
+    out = ["--out", str(tmp_path / "new/out.pt")]
+
+    def mean(*arguments):
+        assert main(["average", *map(str, arguments), *out]) == 0
+        return load_checkpoint(tmp_path / "new/out.pt")["model"]["w"][0, 0].item()
+
+    assert mean(tmp_path, "--last", 2) == 25
+    assert capsys.readouterr() == (f"{out[1]}: average of checkpoint_1_20.pt, checkpoint_1_30.pt\n", "")
+    assert mean(tmp_path, "--last", 2, "--upper", 20) == 15
+    assert mean(tmp_path, "--last", 1, "--by", "epochs") == 7
+    assert mean("--inputs", tmp_path / "checkpoint_1_2.pt", tmp_path / "checkpoint_1_10.pt") == 6
+    checkpoint(tmp_path / "checkpoint_1_38.pt", 38.0)
+    assert mean(tmp_path) == (2 + 10 + 20 + 30 + 38) / 5
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.pt"]
+
+
+@pytest.mark.parametrize(
+    "arguments, status, message",
+    [
+        (["F"], 2, "--out"),
+        (["--out", "O"], 2, "one of the arguments FOLDER --inputs is required"),
+        (["F", "--inputs", "A", "--out", "O"], 2, "not allowed with argument"),
+        (["F", "--last", "0", "--out", "O"], 2, "--last: must be a whole number of at least 1, not '0'"),
+        (["F", "--by", "hours", "--out", "O"], 2, "--by: invalid choice: 'hours'"),
+        (["F", "--la", "2", "--out", "O"], 2, "unrecognized arguments: --la"),
+        (["--inputs", "A", "--last", "5", "--out", "O"], 2, "leave them out with --inputs (see fairseq-rope average"),
+        (["--inputs", "A", "--by", "updates", "--out", "O"], 2, "leave them out with --inputs"),
+        (["--inputs", "A", "--upper", "0", "--out", "O"], 2, "leave them out with --inputs"),
+        (["--inputs", "A", "--out", "O"], 1, "A: no such checkpoint"),
+        (["F", "--out", "O"], 1, "F: no such folder"),
+        ([".", "--upper", "9", "--out", "O"], 1, ".: 0 checkpoints by updates up to 9, but 5 are to be averaged"),
+    ],
+)
+def test_wrong_averages_are_refused(tmp_path, monkeypatch, capsys, arguments, status, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in failure(capsys, "average", *arguments, status=status)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_output_that_cannot_be_written_is_named(tmp_path, capsys):
+    source, folder = checkpoint(tmp_path / "a.pt", 1.0), tmp_path / "folder"
+    folder.mkdir()
+    assert str(folder) in failure(capsys, "average", "--inputs", source, "--out", folder)
+    assert sorted(tmp_path.iterdir()) == [source, folder] and not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("free", [0, 1024])
+def test_a_disk_without_room_for_an_average_is_named_and_stays_as_it_is(tmp_path, capsys, free):
+    source = checkpoint(tmp_path / "a.pt", 1.0, w=torch.zeros(5000))
+    with full_disk(tmp_path / "full", free) as disk:
+        message = failure(capsys, "average", "--inputs", source, "--out", disk / "out.pt")
+        assert f"{disk / 'out.pt'}: " in message and [path.name for path in disk.iterdir()] == ["fill"]
+    with read_only(tmp_path):
+        message = failure(capsys, "average", "--inputs", source, "--out", tmp_path / "out.pt")
+    assert message == f"fairseq-rope: error: {tmp_path / 'out.pt'}: Read-only file system\n"

@@ -2,7 +2,6 @@
 
 import argparse
 import copy
-import shutil
 
 import pytest
 import torch
@@ -12,15 +11,13 @@ from omegaconf import OmegaConf
 
 from fairseq_rope import RoFormerModel
 from fairseq_rope.__main__ import main
-from fairseq_rope.checkpoints.average import average_checkpoints
 from fairseq_rope.checkpoints.fairseq_transformer import convert_checkpoint
 from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
 
-from ..commands import SMALL, fairseq, hypotheses, one_line, parameters, run
-from ..helpers import PAD, decoder_input, sentences, task
+from ..helpers import PAD, decoder_input, same, sentences, task
 
-TOOL = ["python", "-m", "fairseq_rope", "convert"]
 DIMENSIONS = dict(encoder_embed_dim=32, decoder_embed_dim=32, encoder_ffn_embed_dim=48, decoder_ffn_embed_dim=48)
+DIMENSIONS.update(max_source_positions=64, max_target_positions=64)
 BOTH_LEARNED = dict(encoder_learned_pos=True, decoder_learned_pos=True)
 STOCK = {
     "sinusoidal": {},
@@ -36,8 +33,7 @@ STOCK = {
 
 def checkpoint(arch, **options):
     """As fairseq-train writes it, of a small model; the positions are large enough to be felt, unused rows too."""
-    args = argparse.Namespace(arch=arch, _name=arch, max_source_positions=64, max_target_positions=64)
-    vars(args).update({**DIMENSIONS, **options})
+    args = argparse.Namespace(**{"arch": arch, "_name": arch, **DIMENSIONS, **options})
     torch.manual_seed(1)
     model = build_model(args, task())
     for name, parameter in model.named_parameters():
@@ -48,12 +44,8 @@ def checkpoint(arch, **options):
 
 def model_of(state):
     model = build_model(copy.deepcopy(state["cfg"]["model"]), task())
-    model.load_state_dict(state["model"], strict=True)
+    model.load_state_dict(state["model"])
     return model.eval()
-
-
-def same(tensors, others):
-    return tensors.keys() == others.keys() and all(torch.equal(value, others[name]) for name, value in tensors.items())
 
 
 @pytest.fixture
@@ -67,17 +59,22 @@ def batch():
 
 @pytest.mark.parametrize("options", STOCK.values(), ids=STOCK)
 @torch.no_grad()
-def test_the_converted_model_encodes_and_scores_given_targets_to_the_same_bits(batch, options):
+def test_converted_there_and_back_a_model_encodes_and_scores_given_targets_to_the_same_bits(batch, options):
     state = checkpoint("transformer_tiny", **options)
-    stock, ours = model_of(state), model_of(convert_checkpoint(state, "plugin"))
-    assert isinstance(ours, RoFormerModel) and not isinstance(stock, RoFormerModel)
+    plugin = convert_checkpoint(state, "plugin")
+    further = {name: value for name, value in plugin.items() if name != "plain_transformer"}  # of a training from there
+    back = convert_checkpoint(further, "fairseq")
+    assert back["cfg"]["model"].arch == back["cfg"]["model"]._name == "transformer"
+    models = [model_of(each) for each in (state, plugin, back)]
+    assert [isinstance(model, RoFormerModel) for model in models] == [False, True, False]
     source, target = batch
-    encoded = [model.encoder(source) for model in (stock, ours)]
-    assert torch.equal(*(out["encoder_out"][0][source.ne(PAD).T] for out in encoded))
-    decoded = [model.decoder(target, encoder_out=out)[0] for model, out in zip((stock, ours), encoded, strict=True)]
-    assert torch.equal(*(out[target.ne(PAD)] for out in decoded))
+    encoded = [model.encoder(source)["encoder_out"][0] for model in models]
+    scored = [model(source, None, target)[0] for model in models]
+    for states, logits in zip(encoded[1:], scored[1:]):
+        assert torch.equal(states[source.ne(PAD).T], encoded[0][source.ne(PAD).T])
+        assert torch.equal(logits[target.ne(PAD)], scored[0][target.ne(PAD)])
     other = model_of(checkpoint("transformer_tiny", **{**options, "no_token_positional_embeddings": True}))
-    felt = not torch.equal(other.encoder(source)["encoder_out"][0], encoded[0]["encoder_out"][0])
+    felt = not torch.equal(other.encoder(source)["encoder_out"][0], encoded[0])
     assert felt == ("no_token_positional_embeddings" not in options)
 
 
@@ -88,13 +85,10 @@ def test_step_by_step_it_has_the_same_bits(batch, options):
     stock, ours = model_of(state), model_of(convert_checkpoint(state, "plugin"))
     encoded = stock.encoder(batch[0])
     target = decoder_input(sentences(5, 11, seed=2))
-    caches = ({}, {})
+    decoders = ((stock.decoder, {}), (ours.decoder, {}))
     for length in range(1, 12):
-        steps = [
-            model.decoder(target[:, :length], encoder_out=encoded, incremental_state=cache)[0]
-            for model, cache in zip((stock, ours), caches, strict=True)
-        ]
-        assert torch.equal(*steps)
+        one, other = (decoder(target[:, :length], encoded, cache)[0] for decoder, cache in decoders)
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("options", STOCK.values(), ids=STOCK)
@@ -117,28 +111,14 @@ def test_a_checkpoint_of_hydra_converts_there_and_back():
     back = convert_checkpoint(plugin, "fairseq")
     assert same(back["model"], state["model"]) and back["cfg"] == state["cfg"]
     model = build_model(OmegaConf.create(plugin["cfg"]["model"]), task())
-    model.load_state_dict(plugin["model"], strict=True)
+    model.load_state_dict(plugin["model"])
     assert isinstance(model, RoFormerModel)
-
-
-@pytest.mark.parametrize("options", STOCK.values(), ids=STOCK)
-@torch.no_grad()
-def test_a_model_trained_here_becomes_fairseqs_with_the_same_bits(batch, options):
-    plugin = convert_checkpoint(checkpoint("transformer_tiny", **options), "plugin")
-    del plugin["plain_transformer"]  # as after further training: nothing is remembered
-    back = convert_checkpoint(plugin, "fairseq")
-    assert back["cfg"]["model"].arch == back["cfg"]["model"]._name == "transformer"
-    stock, ours = model_of(back), model_of(plugin)
-    source, target = batch
-    outputs = [model.decoder(target, encoder_out=model.encoder(source))[0] for model in (stock, ours)]
-    assert not isinstance(stock, RoFormerModel) and torch.equal(*(out[target.ne(PAD)] for out in outputs))
 
 
 @pytest.mark.parametrize(
     "arch, options, expected",
     [
         ("transformer", {}, "transformer_sinusoidal_base"),
-        ("transformer_wmt_en_de", {}, "transformer_sinusoidal_base"),
         ("transformer_wmt_en_de_big", {}, "transformer_sinusoidal_big"),
         ("transformer_iwslt_de_en", {}, "transformer_sinusoidal_iwslt_de_en"),
         ("fairseq_transformer_multi30k", {}, "transformer_sinusoidal_multi30k"),
@@ -169,19 +149,15 @@ def test_the_checkpoint_of_an_older_version_converts_and_keeps_its_extra_numbers
         delattr(old, name)
     number = {f"{side}.embed_positions._float_tensor": torch.ones(1) for side in ("encoder", "decoder")}
     history = [{"num_updates": 1, "optimizer_name": "", "lr_scheduler_state": {}}]
-    rest = {"optimizer_history": history, "extra_state": {"train_iterator": {"epoch": 1}}}
-    old_state = {"args": old, "model": {**state["model"], **number}, **rest}
+    old_state = {"args": old, "model": {**state["model"], **number}, "optimizer_history": history}
+    old_state["extra_state"] = {"train_iterator": {"epoch": 1}}
     converted = convert_checkpoint(old_state, "plugin")
     save_checkpoint(converted, tmp_path / "old.pt")
-    (model,), _, _ = load_model_ensemble_and_task([str(tmp_path / "old.pt")], task=_Task())
+    host = argparse.Namespace(build_model=lambda cfg: build_model(cfg, task()))
+    (model,), _, _ = load_model_ensemble_and_task([str(tmp_path / "old.pt")], task=host)
     assert isinstance(model, RoFormerModel) and model.encoder.version.item() == 3
     back = convert_checkpoint(converted, "fairseq")
     assert same(back["model"], old_state["model"]) and back["args"].arch == "transformer_tiny"
-
-
-class _Task:
-    def build_model(self, cfg):
-        return build_model(cfg, task())
 
 
 def test_a_version_of_fairseq_that_stores_a_number_for_the_sinusoids_gets_it(monkeypatch):
@@ -255,127 +231,20 @@ def test_a_configuration_without_an_architecture_is_refused():
             convert_checkpoint({"cfg": {"model": cfg}, "model": {}}, "plugin")
 
 
-@pytest.fixture(scope="module")
-def plain(data, tmp_path_factory):
-    """fairseq's own transformer, trained and averaged by the scripts, and its conversion beside it."""
-    out = tmp_path_factory.mktemp("plain") / "run"
-    options = ["--data", data, "--arch", "fairseq_transformer_tiny", "--recipe", "demo", "--out", out]
-    extra = ["--max-update", 60, "--save-every", 12, "--", *SMALL, "--max-tokens", 600, "--lr", 0.005]
-    run("scripts/train.sh", *options, *extra)
-    run("scripts/average.sh", "--run", out, "--data", data, "--last", 2)
-    converted = out.with_name("converted")
-    shutil.copytree(out, converted)
-    done = run(*TOOL, out / "checkpoint.pt", "--to", "plugin", "--out", converted / "checkpoint.pt")
-    assert done.stdout == f"{converted}/checkpoint.pt: {out}/checkpoint.pt as transformer_sinusoidal_tiny\n"
-    return out, converted
-
-
-@pytest.mark.slow
-def test_search_finds_the_same_hypotheses_and_scores(data, plain, corpus):
-    sources = (corpus / "test.en").read_text(encoding="utf-8").splitlines()
-    found = []
-    for folder in plain:
-        hub = RoFormerModel.from_pretrained(
-            str(folder), "checkpoint.pt", ".", tokenizer="moses", bpe="subword_nmt", source_lang="en", target_lang="de"
-        )
-        assert isinstance(hub.models[0], RoFormerModel) == (folder == plain[1])
-        found.append(hub.generate([hub.encode(line) for line in sources], beam=4, lenpen=0.6))
-    assert len(found[0]) == 21
-    for stock, ours in zip(*found, strict=True):
-        assert len(stock) == len(ours) == 4
-        for one, other in zip(stock, ours, strict=True):
-            assert torch.equal(one["tokens"], other["tokens"])
-            assert torch.equal(one["positional_scores"], other["positional_scores"])
-            assert torch.equal(one["score"], other["score"])
-
-
-@pytest.mark.slow
-def test_generate_interactive_and_translate_work_and_the_way_back_gives_the_same_output(data, plain, corpus, tmp_path):
-    run(*TOOL, plain[1] / "checkpoint.pt", "--to", "fairseq", "--out", tmp_path / "back.pt")
-    assert same(parameters(tmp_path / "back.pt"), parameters(plain[0] / "checkpoint.pt"))
-    paths = [plain[0] / "checkpoint.pt", plain[1] / "checkpoint.pt", tmp_path / "back.pt"]
-    search = ["--beam", 4, "--lenpen", 0.6, "--required-batch-size-multiple", 1]
-    stock, ours, back = (fairseq("generate", data, "--path", path, *search).stdout for path in paths)
-    scored = [[line for line in out.splitlines() if line[:2] in ("H-", "P-")] for out in (stock, back)]
-    assert len(scored[0]) == 42 and scored[0] == scored[1]
-    assert hypotheses(ours) == hypotheses(stock)
-    source = (data / "bpe/test.en").read_text()
-    interactive = fairseq("interactive", data, "--path", paths[1], *search[:4], "--buffer-size", 30, input=source)
-    assert hypotheses(interactive.stdout) == hypotheses(stock)
-    raw = (corpus / "test.en").read_text()
-    translated = [run("scripts/translate.sh", folder, "--engine", "fairseq", input=raw).stdout for folder in plain]
-    assert len(translated[0].splitlines()) == 21 and translated[0] == translated[1]
-
-
-@pytest.mark.slow
-def test_training_goes_on_where_it_was(data, plain, tmp_path):
-    """With the optimizer's state: fairseq's own model and the converted one make the same next steps."""
-    last = plain[0] / "checkpoints/checkpoint_last.pt"
-    run(*TOOL, last, "--to", "plugin", "--out", tmp_path / "last.pt")
-    common = [
-        *SMALL,
-        "--share-all-embeddings",
-        "--optimizer",
-        "fused_adam",
-        "--adam-betas",
-        "(0.9, 0.98)",
-        "--dropout",
-        0,
-    ]
-    common += ["--lr", 0.005, "--lr-scheduler", "inverse_sqrt", "--warmup-updates", 10, "--max-tokens", 600]
-    common += ["--criterion", "fused_label_smoothed_cross_entropy", "--label-smoothing", 0.1, "--max-update", 64]
-    common += ["--no-epoch-checkpoints", "--disable-validation"]
-    trained = []
-    for arch, path in (("fairseq_transformer_tiny", last), ("transformer_sinusoidal_tiny", tmp_path / "last.pt")):
-        options = ["--arch", arch, "--restore-file", path, "--save-dir", tmp_path / arch]
-        log = fairseq("train", data, *common, *options)
-        assert "@ 60 updates" in log.stdout + log.stderr
-        trained.append(parameters(tmp_path / arch / "checkpoint_last.pt"))
-    before = parameters(last)
-    moved, apart = (
-        max((value - others[name]).abs().max().item() for name, value in trained[0].items())
-        for others in (before, trained[1])
-    )
-    assert apart < 0.05 * moved  # gradients differ in the last bits; without the state: further apart than they moved
-
-
-@pytest.mark.slow
-def test_converted_checkpoints_average_and_learned_ones_serve_for_finetuning(data, plain, tmp_path):
-    updates = sorted((plain[0] / "checkpoints").glob("checkpoint_*_*.pt"))[-2:]
-    for path in updates:
-        run(*TOOL, path, "--to", "plugin", "--out", tmp_path / path.name)
-    averaged = average_checkpoints([tmp_path / path.name for path in updates])
-    assert same(convert_checkpoint(averaged, "fairseq")["model"], average_checkpoints(updates)["model"])
-
-    common = [*SMALL, "--share-all-embeddings", "--optimizer", "adam", "--lr", 0.001, "--max-tokens", 600]
-    common += ["--no-epoch-checkpoints", "--disable-validation", "--max-update", 2]
-    learned = ["--encoder-learned-pos", "--decoder-learned-pos", "--save-dir", tmp_path / "a"]
-    fairseq("train", data, *common, "--arch", "fairseq_transformer_tiny", *learned)
-    done = run(*TOOL, tmp_path / "a/checkpoint_last.pt", "--to", "plugin", "--out", tmp_path / "learned.pt")
-    assert done.stdout.endswith("as transformer_learned_tiny, without the optimizer's state\n")
-    finetune = ["--arch", "transformer_learned_tiny", "--finetune-from-model", tmp_path / "learned.pt"]
-    fairseq("train", data, *common, *finetune, "--save-dir", tmp_path / "b")
-    start, end = parameters(tmp_path / "learned.pt"), parameters(tmp_path / "b/checkpoint_last.pt")
-    moved = max((value - end[name]).abs().max().item() for name, value in start.items())
-    assert 0 < moved < 0.003  # two steps of Adam at 0.001, from where the other model was
-
-
 def test_a_failure_is_one_line_and_writes_nothing(tmp_path, capsys):
     for name, arch in (("rope", "roformer_tiny"), ("stock", "transformer_tiny")):
         save_checkpoint(checkpoint(arch), tmp_path / f"{name}.pt")
     (tmp_path / "damaged.pt").write_bytes((tmp_path / "stock.pt").read_bytes()[:2000])
     before = sorted(tmp_path.iterdir())
-    out = ["--out", tmp_path / "x.pt"]
-    one_line(run(*TOOL, tmp_path / "rope.pt", "--to", "fairseq", *out, fails=True), "positions are rope")
     for name, to, message in (
-        ("stock", "fairseq", "already"),
+        ("rope", "fairseq", "positions are rope"),
         ("damaged", "plugin", "damaged"),
         ("missing", "plugin", "no such checkpoint"),
     ):
-        assert main(["convert", *map(str, [tmp_path / f"{name}.pt", "--to", to, *out])]) == 1
+        assert main(["convert", str(tmp_path / f"{name}.pt"), "--to", to, "--out", str(tmp_path / "x.pt")]) == 1
         printed = capsys.readouterr().err
         assert printed.startswith("fairseq-rope: error: ") and printed.count("\n") == 1 and message in printed
-    for wrong in ([], ["--to", "pytorch"], ["--to", "plugin"]):
+    for wrong in ([], ["--to", "plugin"]):
         with pytest.raises(SystemExit, match="2"):
             main(["convert", str(tmp_path / "stock.pt"), *wrong])
     assert sorted(tmp_path.iterdir()) == before

@@ -10,19 +10,11 @@ from torch import nn
 
 from fairseq_rope.architectures import FAMILIES
 from fairseq_rope.decoding import products
-from fairseq_rope.decoding.generator import FastSequenceGenerator
 from fairseq_rope.decoding.packed import PackedDecoder, is_plain
 from fairseq_rope.decoding.products import Product, can_pack, largest
 
 from ..helpers import EOS, build, task
-from .test_generator import assert_same, batch, both, lively
-
-ROUNDING = dict(rtol=1e-5, atol=1e-5)
-EXACT = dict(rtol=0, atol=0)
-
-
-def generator(model, **options):
-    return FastSequenceGenerator([model], task().target_dictionary, **{"beam_size": 3, "max_len_b": 12, **options})
+from .searching import CLOSE, EXACT, assert_same, batch, both, generator, lively
 
 
 def translated(model, **options):
@@ -44,9 +36,9 @@ def test_a_product_is_the_linear_layers_also_of_several_layers(rows, bias, monke
     expected = torch.cat([layer(x) for layer in layers], dim=1)
     product = Product.of(*layers)
     assert product.is_packed == can_pack(layers[0].weight)
-    torch.testing.assert_close(product(x), expected, **ROUNDING)
+    torch.testing.assert_close(product(x), expected, **CLOSE)
     monkeypatch.setattr(products, "can_pack", lambda weight: False)
-    torch.testing.assert_close(Product.of(*layers)(x), expected, **ROUNDING)
+    torch.testing.assert_close(Product.of(*layers)(x), expected, **CLOSE)
 
 
 def test_a_product_in_bf16_is_that_of_its_numbers():
@@ -91,7 +83,7 @@ def test_a_step_computes_what_the_modules_do(family, normalize_before):
         order = torch.arange(5).repeat_interleave(2)
         for step in range(6):
             rows = [decoder.features(tokens) for decoder in (packed, modules)]
-            torch.testing.assert_close(*rows, **ROUNDING)
+            torch.testing.assert_close(*rows, **CLOSE)
             if step == 0:  # two beams for each sentence from here on
                 tokens = tokens[order]
                 for decoder in (packed, modules):
@@ -110,7 +102,7 @@ def test_fairseqs_rounding_is_an_option():
     found = generator(model)
     found.packs_weights = False
     stock = SequenceGenerator([model], task().target_dictionary, beam_size=3, max_len_b=12)
-    assert_same(found.generate([model], batch()), stock.generate([model], batch()), ROUNDING)
+    assert_same(found.generate([model], batch()), stock.generate([model], batch()), CLOSE)
     assert model.decoder.decoding_copies is None
 
 

@@ -14,7 +14,7 @@ from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.export import QUANTIZATIONS, exported
 from pipeline.translation.engines import CTranslate2Engine, FairseqEngine, build_engine
 
-from ..commands import ENVIRONMENT, ROOT, one_line, run
+from ..commands import ENVIRONMENT, ROOT, failure, one_line, run
 from ..disks import full_disk, read_only
 from ..model_folders import run_folder
 
@@ -139,27 +139,17 @@ def test_a_full_disk_is_named_and_leaves_nothing(untrained, tmp_path, capsys):
 
 def test_wrong_exports_give_one_line_and_make_nothing(untrained, tmp_path, capsys):
     out = tmp_path / "out"
-
-    def refused(*arguments, status=1):
-        try:
-            assert export(*arguments) == status
-        except SystemExit as exit_:
-            assert exit_.code == status == 2
-        message = capsys.readouterr().err
-        assert message.startswith("fairseq-rope: error: ") and message.count("\n") == 1
-        return message
-
-    assert "nowhere/checkpoint.pt: no such checkpoint" in refused(tmp_path / "nowhere", out)
-    message = refused(untrained, out, "--quantization", "int4", status=2)
+    assert "nowhere/checkpoint.pt: no such checkpoint" in failure(capsys, "export", tmp_path / "nowhere", out)
+    message = failure(capsys, "export", untrained, out, "--quantization", "int4", status=2)
     assert "--quantization: invalid choice: 'int4'" in message and all(name in message for name in QUANTIZATIONS)
-    assert "exists already: choose another folder, or remove it" in refused(untrained, untrained)
-    assert "required: OUT" in refused(untrained, status=2)
+    assert "exists already: choose another folder, or remove it" in failure(capsys, "export", untrained, untrained)
+    assert "required: OUT" in failure(capsys, "export", untrained, status=2)
     foreign = run_folder(tmp_path / "foreign", "transformer_tiny")
-    assert "ct2-fairseq-converter" in refused(foreign, out)
+    assert "ct2-fairseq-converter" in failure(capsys, "export", foreign, out)
     (untrained / "dict.de.txt").unlink()
-    assert "dict.de.txt: missing: scripts/average.sh makes a complete" in refused(untrained, out)
+    assert "dict.de.txt: missing: scripts/average.sh makes a complete" in failure(capsys, "export", untrained, out)
     (untrained / "checkpoint.pt").write_bytes(b"nonsense")
-    assert "checkpoint.pt: " in refused(untrained, out)
+    assert "checkpoint.pt: " in failure(capsys, "export", untrained, out)
     assert {path.name for path in tmp_path.iterdir()} == {"run", "foreign"}
 
 

@@ -12,11 +12,7 @@ from fairseq_rope.positions import POSITIONS
 
 from ..helpers import BOS, EOS, PAD, VOCABULARY, build_felt, build_with, sentences
 from ..model_folders import language_run_folder
-
-ctranslate2 = pytest.importorskip("ctranslate2")
-
-TOLERANCE = 1e-5
-"""Of log-probabilities, in fp32: sums in another order."""
+from .engine import TOLERANCE, ctranslate2
 
 CAUSAL = {
     **{name: (name, {}) for name in ("rope", "sinusoidal", "learned", "none", "shaw", "t5", "alibi")},

@@ -8,8 +8,7 @@ import torch
 from fairseq_rope.__main__ import main
 from fairseq_rope.wordpieces import WordPiece
 
-from ..checkpoints.hugging_face import CONFIG, PIECES, folder
-from ..checkpoints.test_hugging_face import IDS, KINDS, logits
+from ..checkpoints.hugging_face import CONFIG, IDS, KINDS, PIECES, folder, logits
 from ..helpers import FP32
 from .helpers import MISSING
 

@@ -6,62 +6,27 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 
-from fairseq_rope import RoFormerLanguageModel, RoFormerModel
 from fairseq_rope.checkpoints.average import average_checkpoints
 from fairseq_rope.positions import POSITIONS
 
-from ..helpers import (
-    BOS,
-    ENCODINGS,
-    EOS,
-    FP32,
-    KINDS,
-    LANGUAGE,
-    PAD,
-    build_felt,
-    build_with,
-    decoder_input,
-    pad,
-    sentences,
-    task,
-)
+from ..helpers import ENCODINGS, FP32, KINDS, LANGUAGE, PAD, build_felt, build_with, decoder_input, pad, sentences, task
+from .whole_models import decode_step_by_step, logits, texts
 
 pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
 
 
-def output(model, source, target):
-    """The logits of a model of any kind: of translations, of a masked text, or behind each token of a text."""
-    if isinstance(model, RoFormerModel):
-        return model(source, None, target)[0]
-    return model(target if isinstance(model, RoFormerLanguageModel) else source)[0]
-
-
-def logits(model, source, target):
-    with torch.no_grad():
-        return output(model, source, target)
-
-
-def decode_step_by_step(model, source, target, reorder=None):
-    """Logits ``(B, T, V)`` of incremental decoding; ``reorder`` = (step, new order of the hypotheses)."""
-    state, outputs, encoder = {}, [], getattr(model, "encoder", None)
-    with torch.no_grad():
-        encoder_out = encoder and encoder(source, None)
-        for t in range(target.size(1)):
-            if reorder and reorder[0] == t:
-                model.decoder.reorder_incremental_state_scripting(state, reorder[1])
-                encoder_out = encoder and encoder.reorder_encoder_out(encoder_out, reorder[1])
-                target = target[reorder[1]]
-                outputs = [step[reorder[1]] for step in outputs]
-            outputs.append(model.decoder(target[:, : t + 1], encoder_out=encoder_out, incremental_state=state)[0])
-    return torch.cat(outputs, dim=1), target
-
-
-@pytest.mark.parametrize("kind", ["translation", "lm"])
-def test_the_full_pass_equals_step_by_step(encoding, kind):
-    model = build_felt(encoding, kind)
+@pytest.mark.parametrize("other", ENCODINGS)
+def test_the_full_pass_equals_step_by_step_with_every_encoding_in_the_decoder(encoding, other):
+    model = build_felt(encoding, decoder_position=other)
     source, target = pad(sentences(3, 6), left=2), decoder_input(sentences(3, 9, seed=2))
     steps, _ = decode_step_by_step(model, source, target)
     torch.testing.assert_close(steps, logits(model, source, target), **FP32)
+
+
+def test_the_full_pass_of_a_causal_model_equals_step_by_step(encoding):
+    model, text = build_felt(encoding, "lm"), decoder_input(sentences(3, 9))
+    steps, _ = decode_step_by_step(model, None, text)
+    torch.testing.assert_close(steps, logits(model, None, text), **FP32)
 
 
 @pytest.mark.parametrize("kind", ["translation", "lm"])
@@ -86,13 +51,6 @@ def test_a_sentence_alone_equals_itself_in_a_padded_batch(encoding, side):
         real = slice(0, 4) if target_side == "right" else slice(5, 9)
         torch.testing.assert_close(together[:1, real], alone, **FP32)
         assert together.isfinite().all()
-
-
-def texts(count, length, seed=1):
-    """Token sequences between ``<s>``, the special symbol of language models, and ``</s>``: ``(count, length)``."""
-    tokens = sentences(count, length, seed)
-    tokens[:, 0] = BOS
-    return tokens
 
 
 @pytest.mark.parametrize("kind", LANGUAGE)
@@ -150,54 +108,6 @@ def test_the_output_shifts_with_the_sentence_only_if_it_says_so(encoding, kind):
     assert (change < 1e-4) == POSITIONS[encoding].shift_invariant
 
 
-@pytest.mark.parametrize("dtype,tolerance", [(torch.bfloat16, 0.1), (torch.float16, 0.015)])
-def test_half_precision_is_close_to_fp32(encoding, dtype, tolerance):
-    """Tolerance: about ten roundings of the dtype (2^-8, 2^-11) relative to logits of size one."""
-    model = build_felt(encoding)
-    source, target = sentences(2, 30), decoder_input(sentences(2, 30, seed=2))
-    expected = logits(model, source, target)
-    actual = logits(build_felt(encoding).to(dtype), source, target)
-    assert (actual.float() - expected).abs().max() < tolerance * max(1.0, expected.abs().max().item())
-
-
-def test_autocast_is_close_to_fp32_and_trains(encoding):
-    """As ``--amp`` does; tolerance as for bfloat16 above."""
-    model = build_felt(encoding, dropout=0.0).train()
-    source, target = pad(sentences(2, 20), left=1), decoder_input(sentences(2, 20, seed=2))
-    expected = logits(model, source, target)
-    with torch.autocast("cpu", torch.bfloat16):
-        actual = model(source, None, target)[0]
-    actual.float().logsumexp(-1).sum().backward()
-    assert (actual.float() - expected).abs().max() < 0.1 * max(1.0, expected.abs().max().item())
-    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
-
-
-@pytest.mark.parametrize("checkpoint_activations", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_parameter_gets_a_gradient(encoding, kind, checkpoint_activations):
-    model = build_felt(encoding, kind, checkpoint_activations=checkpoint_activations, dropout=0.0).train()
-    source, target = texts(2, 64), decoder_input(sentences(2, 64, seed=2))
-    output(model, source, target).logsumexp(-1).sum().backward()
-    without = [
-        n for n, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.abs().sum() > 0)
-    ]
-    # adding a constant to all keys does not change a softmax: their bias has no gradient but rounding
-    assert [name for name in without if "k_proj.bias" not in name] == []
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_activation_checkpointing_changes_no_gradient(encoding, kind):
-    gradients = []
-    for checkpoint_activations in (False, True):
-        options = dict(checkpoint_activations=checkpoint_activations, dropout=0.0, attention_dropout=0.0)
-        model = build_felt(encoding, kind, **options).train()
-        output(model, pad(texts(2, 9), left=1), decoder_input(sentences(2, 7, seed=2))).pow(2).sum().backward()
-        gradients.append({name: p.grad for name, p in model.named_parameters() if p.requires_grad})
-    largest = max(1, *(gradient.abs().max() for gradient in gradients[0].values()))
-    for name, gradient in gradients[0].items():  # sums of the layers' shares in another order
-        assert (gradients[1][name] - gradient).abs().max() <= 1e-5 * largest, name
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_state_dict_holds_parameters_and_no_derived_table(encoding, kind):
     model = build_felt(encoding, kind)
@@ -230,14 +140,6 @@ def test_beam_search_is_not_disturbed_by_padding_on_the_left(encoding):
     assert best(torch.cat([pad(short, left=5), long])) == best(short) + best(long)
 
 
-@pytest.mark.parametrize("other", ENCODINGS)
-def test_it_combines_with_every_other_encoding_in_the_decoder(encoding, other):
-    model = build_felt(encoding, decoder_position=other)
-    source, target = pad(sentences(2, 5), left=1), decoder_input(sentences(2, 6, seed=2))
-    steps, _ = decode_step_by_step(model, source, target)
-    torch.testing.assert_close(steps, logits(model, source, target), **FP32)
-
-
 def test_no_attention_weights_unless_asked_for(encoding):
     model = build_felt(encoding)
     source, target = sentences(2, 6), decoder_input(sentences(2, 5, seed=2))
@@ -246,24 +148,6 @@ def test_no_attention_weights_unless_asked_for(encoding):
         asked = model(source, None, target, alignment_layer=1)[1]["attn"][0]
     assert asked.shape == (2, 5, 6)
     torch.testing.assert_close(asked.sum(-1), torch.ones(2, 5))
-
-
-def test_a_copy_task_is_learned(encoding):
-    """Two sentences with the same words in another order: only an encoding can tell them apart in the encoder."""
-    torch.manual_seed(0)
-    model = build_with(encoding, dropout=0.0).train()
-    source = torch.tensor([[4, 5, 6, 7, EOS], [7, 6, 5, 4, EOS]])
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(180):
-        output = model(source, None, decoder_input(source))[0]
-        loss = torch.nn.functional.cross_entropy(output.flatten(0, 1), source.flatten())
-        if loss < 0.05:
-            break
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    # a bag of words leaves the first token to chance: log(2) / 5 = 0.139 at best
-    assert (loss.item() < 0.05) == (encoding != "none")
 
 
 def test_a_model_that_was_built_on_the_meta_device_computes_what_was_loaded(encoding):

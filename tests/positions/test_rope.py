@@ -1,7 +1,6 @@
 """RoPE: equations 6 to 8 and 26 of the paper, layouts, options."""
 
 import functools
-import math
 
 import pytest
 import torch
@@ -9,8 +8,7 @@ import torch
 from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions, convert_layout, layout_permutation
 
 from ..helpers import FP32, build_with, decoder_input, sentences, stack, steps
-
-D = 8  # head dimension of stack()
+from .equations import D, rotation_matrix
 
 
 def rope(causal=False, **options):
@@ -21,16 +19,6 @@ def rotated(encoding, x, positions):
     """``x`` ``(..., T, D)`` at ``positions`` ``(T,)``."""
     context = encoding.prepare(steps(positions), steps(positions))
     return encoding.rotate(x, x, **context)[0]
-
-
-def rotation_matrix(position, dim=D, base=10000.0):
-    """R of eq. 7, written out: 2x2 blocks on the diagonal."""
-    matrix = torch.zeros(dim, dim, dtype=torch.double)
-    for m in range(dim // 2):
-        angle = position * base ** (-2 * m / dim)
-        block = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-        matrix[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = block
-    return matrix
 
 
 @pytest.mark.parametrize("base", [10000.0, 500.0])

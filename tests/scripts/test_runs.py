@@ -8,9 +8,9 @@ import subprocess
 import time
 
 import pytest
-import torch
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, parameters, run
+from ..helpers import same
 from ..processes import preloaded
 from .test_sweeps import planned, snakemake
 
@@ -212,7 +212,7 @@ def test_a_killed_sweep_ends_in_the_figures_of_reproduce_sh(killed, swept):
     ours, theirs = (results(folder / "results")[f"{NAMES[1]}-seed1"] for folder in (out, killed[0]))
     assert ours["tests"] == theirs["tests"] and ours["settings"] == theirs["settings"]
     ours, theirs = (parameters(folder / NAMES[1] / "seed1/checkpoint.pt") for folder in (out, killed[0]))
-    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert same(ours, theirs)
 
 
 def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, swept, tmp_path):

@@ -1,4 +1,4 @@
-"""The scripts: what they keep, skip, continue and refuse."""
+"""The scripts: what they keep, skip and refuse."""
 
 import json
 import os
@@ -7,14 +7,12 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 import torch
 
-from pipeline.training.log import read_log
-
 from ..commands import ENVIRONMENT, ROOT, SMALL, fairseq, one_line, prepare, run
+from ..helpers import Malicious
 
 pytestmark = pytest.mark.slow
 
@@ -34,15 +32,8 @@ def test_score_names_every_figure(data, trained):
 
 def test_steps_that_were_done_are_skipped_and_changed_settings_redo_them(corpus, data, trained, tmp_path):
     assert "done before" in prepare(corpus, data).stderr
-    changed = run(
-        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
-        *["--merges", 50, "--ratio", 3, "--out", tmp_path / "a"],
-    ).stderr
-    assert "done before" not in changed
-    again = run(
-        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
-        *["--merges", 60, "--ratio", 3, "--out", tmp_path / "a"],
-    ).stderr
+    assert "done before" not in prepare(corpus, tmp_path / "a", "--merges", 50).stderr
+    again = prepare(corpus, tmp_path / "a", "--merges", 60).stderr
     assert again.count("done before") == 2  # the copy and the tokens do not depend on the merges
     options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", trained]
     rest = ["--max-update", 12, "--save-every", 2, "--", *SMALL, "--max-tokens", 600]
@@ -101,25 +92,23 @@ def _code(path):
 
 def test_wrong_calls_give_one_line(data, trained, tmp_path):
     train = ["scripts/train.sh", "--data", data, "--out", tmp_path / "run"]
+    tiny = [*train, "--arch", "roformer_tiny"]
+    score = ["scripts/score.sh", "--run", trained, "--data", data]
+    pattern = "--arch must be one architecture, not 'roformer_t*'"
+    one_line(run(*train, "--arch", "roformer_t*", fails=True), pattern)
     one_line(run(*train, "--arch", "rofromer_base", fails=True), "unknown architecture 'rofromer_base'")
-    one_line(
-        run(*train, "--arch", "roformer_tiny", "--recipe", "nope", fails=True), "unknown recipe 'nope'; there are: demo"
-    )
-    wrong_seed = run(*train, "--arch", "roformer_tiny", "--seed", "x", fails=True)
-    one_line(wrong_seed, "argument --seed: must be a whole number")
-    odd = ["--arch", "roformer_tiny", "--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
-    one_line(run(*train, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")
-    wrong = ["--arch", "roformer_tiny", "--", "--encoder-position", "rotten"]
-    one_line(run(*train, *wrong, fails=True), "invalid choice: 'rotten' (choose from", "tupe_a")
-    missing = ["--data", tmp_path / "nowhere", "--out", tmp_path / "x", "--arch", "roformer_tiny"]
-    one_line(run("scripts/train.sh", *missing, fails=True), "has no prepared data")
-    one_line(
-        run("scripts/score.sh", "--run", trained, "--data", data, "--subset", "tset", fails=True), "no test set 'tset'"
-    )
+    one_line(run(*tiny, "--recipe", "nope", fails=True), "unknown recipe 'nope'; there are: demo")
+    one_line(run(*tiny, "--seed", "x", fails=True), "argument --seed: must be a whole number")
+    assert not (tmp_path / "run").exists()
+    odd = ["--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
+    one_line(run(*tiny, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")
+    wrong = ["--", "--encoder-position", "rotten"]
+    one_line(run(*tiny, *wrong, fails=True), "invalid choice: 'rotten' (choose from", "tupe_a")
+    one_line(run(*tiny, "--data", tmp_path / "nowhere", fails=True), "has no prepared data")
+    one_line(run(*score, "--subset", "tset", fails=True), "no test set 'tset'")
     one_line(run("scripts/translate.sh", tmp_path, fails=True, input="x\n"), "no such checkpoint")
-    one_line(
-        run("scripts/average.sh", "--run", trained, "--data", data, "--last", 99, fails=True), "99 are to be averaged"
-    )
+    average = ["scripts/average.sh", "--run", trained, "--data", data, "--last", 99]
+    one_line(run(*average, fails=True), "99 are to be averaged")
     one_line(run("scripts/reproduce.sh", "demo", "--data", tmp_path / "nowhere", fails=True), "not found")
 
 
@@ -138,11 +127,6 @@ def test_translations_go_into_a_pipe_that_is_closed_and_to_a_full_disk(trained, 
     assert (piped.returncode, piped.stderr) == (128 + signal.SIGPIPE, "") and piped.stdout.count("\n") == 1
     failed = run("bash", "-c", f"{translate} <{tmp_path}/text >/dev/full", fails=True)
     assert failed.stderr == "translate.sh: error: the output: No space left on device: make room\n"
-
-
-class Malicious:
-    def __reduce__(self):
-        return os.system, ("touch harmed",)
 
 
 @pytest.mark.parametrize("kind", ["truncated", "malicious"])
@@ -168,10 +152,7 @@ def test_fairseq_itself_refuses_a_malicious_checkpoint(data, tmp_path):
 
 def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):
     other = tmp_path / "other"
-    run(
-        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
-        *["--merges", 30, "--ratio", 3, "--out", other],
-    )
+    prepare(corpus, other, "--merges", 30)
     for script in ("average.sh", "score.sh"):
         failed = run(f"scripts/{script}", "--run", trained, "--data", other, fails=True)
         one_line(failed, "was trained on other data")
@@ -184,115 +165,3 @@ def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):
     for seed in (["--seed", 7], ["--seed=7"]):
         one_line(run("scripts/train.sh", *fewer, "--", *seed, fails=True), "does not go among the flags")
     one_line(run("scripts/train.sh", *fewer, "--target-tokens", 0, fails=True), "must be a whole number, at least 1")
-
-
-def test_where_the_newest_checkpoints_are_damaged_training_goes_on_from_the_one_before(data, tmp_path):
-    out = tmp_path / "run"
-    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 2]
-    extra = ["--", *SMALL, "--max-tokens", 600]
-    run("scripts/train.sh", *options, "--max-update", 4, *extra)
-    for name in ("checkpoint_last.pt", "checkpoint_1_4.pt"):
-        path = out / "checkpoints" / name
-        path.write_bytes(path.read_bytes()[:1000])
-    said = run("scripts/train.sh", *options, "--max-update", 6, *extra).stderr
-    assert "checkpoint_1_4.pt is damaged: it is renamed to checkpoint_1_4.pt.damaged\n" in said
-    assert "checkpoint_last.pt is damaged: training goes on from checkpoint_1_2.pt\n" in said
-    assert "@ 2 updates)" in (out / "train.log").read_text()
-    assert (out / "checkpoints/checkpoint_1_6.pt").exists()
-
-
-def test_a_killed_training_continues(data, tmp_path):
-    out = tmp_path / "run"
-    options = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", out, "--save-every", 1]
-    extra = ["--", *SMALL, "--max-tokens", 600]
-    run("scripts/train.sh", *options, "--max-update", 5, *extra)
-    (out / ".stamps/train.json").unlink()  # as after a kill: checkpoints, but no stamp
-    log = (out / "train.log").read_text()
-    run("scripts/train.sh", *options, "--max-update", 6, *extra)
-    assert "Loaded checkpoint" in (out / "train.log").read_text()[len(log) :]
-    assert (out / "checkpoints/checkpoint_1_6.pt").exists()
-
-
-def test_checkpoints_at_the_end_of_an_epoch_are_kept_and_averaged(data, tmp_path):
-    """fairseq alone would keep none of them; here each epoch has one update."""
-    out = tmp_path / "run"
-    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 1, "--max-update", 12]
-    run("scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 40000)
-    kept = sorted(path.name for path in (out / "checkpoints").glob("checkpoint_*_*.pt"))
-    assert kept == sorted(f"checkpoint_{i}_{i}.pt" for i in range(3, 13))
-    run("scripts/average.sh", "--run", out, "--data", data)
-
-
-def start_training(data, out):
-    """train.sh in a process group of its own, after its first checkpoints."""
-    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 3, "--max-update", 30]
-    command = [str(c) for c in ["scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 300]]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started pytest may ignore it
-    )
-    while not (out / "checkpoints/checkpoint_1_6.pt").exists():
-        assert process.poll() is None
-        time.sleep(0.005)
-    return process
-
-
-def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
-    out = tmp_path / "run"
-    process = start_training(data, out)
-    subprocess.run(
-        ["pkill", "-KILL", "-f", f" -u [^ ]*run.py pipeline.training.worker .*{out}/checkpoints"], check=True
-    )
-    error = process.communicate()[1]
-    assert process.returncode == 0, error
-    assert re.search(r"ended before its time: going on from update \d+$", error, re.MULTILINE)
-    assert (out / "train.log").read_text().count("Loaded checkpoint") == 1
-    assert read_log(out / "train.log").updates == 30
-    assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1
-
-
-def test_an_interrupted_training_ends(data, tmp_path):
-    process = start_training(data, tmp_path / "run")
-    os.killpg(process.pid, signal.SIGINT)
-    error = process.communicate(timeout=60)[1]
-    assert process.returncode == -signal.SIGINT and "going on" not in error
-    assert not (tmp_path / "run/.stamps/train.json").exists()
-
-
-def test_what_a_killed_script_left_running_keeps_the_run(data, tmp_path):
-    out = tmp_path / "run"
-    process = start_training(data, out)
-    try:
-        os.killpg(process.pid, signal.SIGSTOP)  # so that it is still there
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        kept = (out / "settings").read_text()
-        options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--", *SMALL, "--max-tokens", 600]
-        one_line(
-            run("scripts/train.sh", *options, fails=True),
-            f"another command works in {out} (train.sh, process",
-        )
-        assert (out / "settings").read_text() == kept and not list(tmp_path.glob("run.old*"))
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def test_a_pattern_is_no_architecture(data, tmp_path):
-    options = ["--data", data, "--arch", "roformer_t*", "--out", tmp_path / "run"]
-    one_line(run("scripts/train.sh", *options, fails=True), "--arch must be one architecture, not 'roformer_t*'")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
-    out = tmp_path / "run"
-    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--save-every", 5, "--max-update", 1000]
-    ended = run("scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 600, "--max-epoch", 1).stderr
-    updates = int(re.search(r"ended after (\d+) of 1000 updates, as its flags say", ended)[1])
-    assert 0 < updates < 100 and (out / f"checkpoints/checkpoint_1_{updates}.pt").exists()
-    late = [*options[:4], "--out", tmp_path / "late", "--save-every", 1000, "--", *SMALL, "--max-tokens", 600]
-    one_line(run("scripts/train.sh", *late, "--max-epoch", 1, fails=True), "ended before its first checkpoint")

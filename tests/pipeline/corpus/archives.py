@@ -5,6 +5,8 @@ import tarfile
 
 from pipeline.corpus.wmt14 import archives
 
+COUNTS = {"train": 40, "valid": 7, "test": 5}
+
 
 def sgm(lines, kind):
     segments = "".join(f'<seg id="{n}">{line}</seg>\n' for n, line in enumerate(lines, 1))
@@ -30,3 +32,7 @@ def write_mirror(folder, lines_of):
             contents.append(sgm(lines, "srcset") if member.endswith(".sgm") else "\n".join(lines) + "\n")
         write_archive(folder / archive.name, dict(zip(archive.members, contents)))
     return folder
+
+
+def lines_of(archive, side):
+    return [f"{archive.name} {'en' if side == 0 else 'de'} ä {n}" for n in range(COUNTS[archive.subset])]

@@ -9,7 +9,7 @@ from pipeline.command import Failure
 from pipeline.results.positions import LENGTH, NAME, digest, position_entry, write_positions
 
 from ...model_folders import run_folder
-from .test_collect import finished, result_of, unfinished  # noqa: F401  (a fixture)
+from .collecting import result_of, unfinished
 
 LARGEST = 60_000  # bytes, of four heads on two sides
 
@@ -33,14 +33,14 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_result_file_takes_the_summary_where_there_is_one(finished):  # noqa: F811
+def test_the_result_file_takes_the_summary_where_there_is_one(finished):
     assert "positions" not in result_of(finished)
     path = finished[0] / NAME
     path.write_text(json.dumps({"format": "fairseq_rope positions 1", "checkpoint": "a", "encoder": {"base": 2}}))
     assert result_of(finished)["positions"] == {"checkpoint": "a", "encoder": {"base": 2}}
 
 
-def test_a_summary_of_another_checkpoint_keeps_no_unfinished_run_from_being_listed(finished):  # noqa: F811
+def test_a_summary_of_another_checkpoint_keeps_no_unfinished_run_from_being_listed(finished):
     path = finished[0] / NAME
     path.write_text(json.dumps({"format": "fairseq_rope positions 1", "checkpoint": "a", "encoder": {"base": 2}}))
     torch.save({}, finished[0] / "checkpoint.pt")  # a run that went on, and was killed when it was averaged anew

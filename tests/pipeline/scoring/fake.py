@@ -3,9 +3,17 @@
 import json
 import sys
 
+import pytest
+
+from pipeline.command import Failure
 from pipeline.files import write_json
+from pipeline.scoring import score as command
 from pipeline.scoring.generated import fairseq_bleu
 from pipeline.steps import fingerprint, stamp_path
+
+SENTENCES = ["Der Hund läuft heute über die Straße.", "Die Katze schläft auf dem Sofa.", "Drei Vögel singen im Baum."]
+TOKENS = [f"{line[:-1]} ." for line in SENTENCES]
+WORSE = [TOKENS[0], "Die Katze schläft auf dem Dach .", TOKENS[2]]
 
 PROGRAM = """
 import json, os, pathlib, sys, time
@@ -69,3 +77,12 @@ class FakeRun:
 
     def result(self):
         return json.loads((self.run / "scores/test.json").read_text(encoding="utf-8"))
+
+
+def refused(fake, *options, parts=()):
+    with pytest.raises(Failure) as error:
+        command.main(fake.arguments(*options))
+    assert "\n" not in str(error.value)
+    for part in parts:
+        assert part in str(error.value), error.value
+    assert not list((fake.run / "scores").glob(".*"))

@@ -18,10 +18,7 @@ from pipeline.scoring.metrics import score
 from pipeline.scoring.score import score_text
 
 from ...commands import ROOT
-from .fake import own_line, printed
-
-SENTENCES = ["Der Hund läuft heute über die Straße.", "Die Katze schläft auf dem Sofa.", "Drei Vögel singen im Baum."]
-TOKENS = [f"{line[:-1]} ." for line in SENTENCES]
+from .fake import SENTENCES, TOKENS, own_line, printed
 
 
 def written(tmp_path, text):

@@ -1,0 +1,34 @@
+"""Checkpoints between the layouts of RoPE, by the command."""
+
+import argparse
+
+import pytest
+
+from fairseq_rope.__main__ import main
+from fairseq_rope.checkpoints.files import load_checkpoint, save_checkpoint
+from fairseq_rope.positions.rope import convert_layout
+
+from ..commands import failure
+from ..helpers import build_with, same
+
+
+@pytest.mark.parametrize("dim", [0, 4])  # the whole head of 8 channels, or a part
+def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, capsys, dim):
+    model = build_with("rope", rope_dim=dim)
+    cfg = argparse.Namespace(arch="roformer_tiny", encoder_position="rope", decoder_position="rope", rope_dim=dim)
+    vars(cfg).update(encoder_attention_heads=4, decoder_attention_heads=4, encoder_embed_dim=32, decoder_embed_dim=32)
+    state = {"cfg": {"model": cfg}, "model": model.state_dict(), "last_optimizer_state": {}}
+    save_checkpoint(state, tmp_path / "a.pt")
+    source, out = str(tmp_path / "a.pt"), str(tmp_path / "b.pt")
+    assert main(["convert", source, "--to", "half", "--out", out]) == 0
+    assert capsys.readouterr() == (f"{out}: {source} in the layout half, without the optimizer's state\n", "")
+    converted = load_checkpoint(tmp_path / "b.pt")
+    expected = model.state_dict()
+    for side in ("encoder", "decoder"):
+        expected = convert_layout(expected, 4, dim or 8, "half", side)
+    assert same(converted["model"], expected)
+    assert converted["cfg"]["model"].rope_layout == "half"
+    assert main(["convert", out, "--to", "interleaved", "--out", source]) == 0
+    assert capsys.readouterr().out == f"{source}: {out} in the layout interleaved\n"
+    assert "in the layout half already" in failure(capsys, "convert", out, "--to", "half", "--out", tmp_path / "c.pt")
+    assert not (tmp_path / "c.pt").exists()

@@ -1,0 +1,121 @@
+"""The beams of the fast search at their limits: the longest output, few words, no probability; as fairseq's beams."""
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+
+from fairseq_rope.decoding import generator as module
+from fairseq_rope.decoding.beams import Beams
+
+from ..helpers import EOS, task
+from .searching import assert_same, batch, both, generator, lively
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_at_the_maximum_length_the_end_follows_and_nothing_else(dtype):
+    """Whatever is banned, penalised or suppressed."""
+    model = lively().to(dtype=dtype)
+    options = dict(max_len_b=4, min_len=4, unk_penalty=1.5, tokens_to_suppress=("w3",))
+    source = batch()["net_input"]
+    search = generator(model, **options)
+    with torch.no_grad():
+        encoder_out = model.encoder(**source)
+        beams = Beams(search, source["src_tokens"], search.decoder_behind(encoder_out), EOS)
+        beams.tokens[:, 1:5] = 7
+        for step in range(5):
+            log_probs, tokens = beams._best_continuations(step, 6)
+            assert (log_probs.size(1) == 1) == (step == 4)
+        logits = model.decoder(beams.tokens[:, :5], encoder_out)[0][:, -1]
+    assert log_probs.shape == (5, 1) and log_probs.dtype == torch.float32
+    assert tokens.tolist() == [[EOS]] * 5
+    digits = 5e-2 if dtype == torch.bfloat16 else 1e-5  # of a full pass in place of a step with a cache
+    torch.testing.assert_close(log_probs[:, 0], logits.float().log_softmax(-1)[:, EOS], rtol=digits, atol=digits)
+
+
+def test_the_forced_end_ranks_no_other_tokens(monkeypatch):
+    """One search to the maximum length takes its early return once, with the highest logit alone."""
+    forced = []
+
+    class Recorded(Beams):
+        def _forced_end(self, logits):
+            forced.append(len(logits))
+            return super()._forced_end(logits)
+
+    monkeypatch.setattr(module, "Beams", Recorded)
+    model = lively()
+    generator(model, min_len=5, max_len_b=5).generate([model], batch())
+    assert forced == [15]  # 5 sentences, 3 beams
+
+
+def test_sentences_that_end_at_different_steps_leave_the_batch():
+    model = lively(seed=2)
+    source = batch(tuple(1 + (5 * i) % 11 for i in range(24)))
+    actual, expected = both(model, source, beam_size=3, max_len_b=30)
+    assert_same(actual, expected)
+    ends = [max(len(h["tokens"]) for h in hypotheses) for hypotheses in actual]
+    assert len(set(ends)) > 4
+
+
+def test_outputs_beyond_the_room_of_the_cache():
+    actual, expected = both(lively(max_target_positions=128), batch((5, 4)), beam_size=3, min_len=90, max_len_b=100)
+    assert_same(actual, expected, dict(rtol=1e-4, atol=1e-4))  # sums of a hundred numbers
+    assert max(len(h["tokens"]) for hypotheses in actual for h in hypotheses) > 90
+
+
+@pytest.mark.parametrize("types", [5, 6, 9])
+@pytest.mark.parametrize("beam", [1, 2, 4, 8, 50])
+@pytest.mark.parametrize("options", [{}, {"unk_penalty": 0.7}, {"min_len": 3}, {"min_len": 0}])
+def test_beams_larger_than_the_vocabulary_equal_fairseqs(types, beam, options):
+    # with positions in the values: else </s></s> is exactly as probable for each word as </s>
+    model = lively("transformer_learned_tiny", types=types)
+    actual, expected = both(model, batch((4, 2, 5), types=types), types, beam_size=beam, max_len_b=6, **options)
+    assert_same(actual, expected)
+
+
+@pytest.mark.parametrize("types,seed", [(5, 37), (6, 3), (9, 3)])
+def test_a_hypothesis_that_fills_a_place_ends_only_once(types, seed):
+    """With as many beams as words that may follow, one that has ended takes the last place and would end again."""
+    model = lively("transformer_learned_tiny", seed, types=types)
+    source = batch((4, 2, 5), types=types, seed=seed)
+    actual, expected = both(model, source, types, beam_size=types - 1, max_len_b=6, min_len=0)
+    assert_same(actual, expected)
+
+
+def test_a_model_that_gives_nan_is_refused_as_by_fairseq():
+    model = lively()
+    with torch.no_grad():
+        model.decoder.output_projection.weight[20] = float("nan")
+    with pytest.raises(RuntimeError, match="are the model's outputs NaN"):
+        generator(model, max_len_b=5).generate([model], batch())
+    with pytest.raises(AssertionError):
+        SequenceGenerator([model], task().target_dictionary, max_len_b=5).generate([model], batch())
+
+
+@pytest.mark.parametrize("beam", [2, 4])
+def test_hypotheses_that_turn_nan_are_left_as_by_fairseq(beam):
+    """Behind one word that has no embedding."""
+    model = lively()
+    common, _ = both(model, batch(), beam_size=beam, max_len_b=10)
+    word = int(common[0][-1]["tokens"][0])
+    with torch.no_grad():
+        model.decoder.embed_tokens.weight[word] = float("nan")
+    actual, expected = both(model, batch(), beam_size=beam, max_len_b=10)
+    assert_same(actual, expected)
+
+
+def test_tokens_without_probability_are_never_chosen():
+    """Logits of -inf, as of a vocabulary that is restricted."""
+    model = lively()
+    with torch.no_grad():
+        model.decoder.layer_norm = torch.nn.LayerNorm(32)
+        model.decoder.layer_norm.weight[0], model.decoder.layer_norm.bias[0] = 0, 1  # the first feature is 1
+        model.decoder.output_projection.weight[10:38, 0] = -torch.inf
+    actual, expected = both(model, batch(), beam_size=4, max_len_b=8)
+    assert_same(actual, expected)
+    tokens = torch.cat([h["tokens"] for hypotheses in actual for h in hypotheses])
+    assert not ((tokens >= 10) & (tokens < 38)).any()
+
+
+def test_a_minimum_above_the_maximum_is_refused():
+    with pytest.raises(ValueError, match="--min-len 9 is above the maximum length of 5 tokens"):
+        both(lively(), batch(), min_len=9, max_len_b=5)

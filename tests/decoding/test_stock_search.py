@@ -1,0 +1,79 @@
+"""What the fast search leaves to fairseq's own, whose hypotheses are the same to the last bit."""
+
+import pytest
+import torch
+from fairseq import search
+
+from ..helpers import VOCABULARY
+from .searching import EXACT, assert_same, batch, both, lively
+
+
+class LanguageModel(torch.nn.Module):
+    """Of equal probabilities."""
+
+    def forward(self, tokens):
+        return (torch.zeros(*tokens.shape, VOCABULARY),)
+
+    def get_normalized_probs(self, out, log_probs, sample):
+        return out[0].log_softmax(-1)
+
+
+STOCK_WAYS = {
+    "sampling": dict(strategy=lambda words: search.Sampling(words, sampling_topk=5)),
+    "diverse beams": dict(strategy=lambda words: search.DiverseBeamSearch(words, 2, 0.5)),
+    "diverse siblings": dict(strategy=lambda words: search.DiverseSiblingsSearch(words, 0.5)),
+    "length of the source": dict(
+        strategy=lambda words: search.LengthConstrainedBeamSearch(words, 1, 0, 1, 0), match_source_len=True
+    ),
+    "no repeated n-grams": dict(no_repeat_ngram_size=2),
+    "an ensemble": dict(models=lambda: [lively(), lively(seed=5)]),
+    "fairseq's own model": dict(models=lambda: lively("fairseq_transformer_tiny")),
+    "a model without attention to the source": dict(models=lambda: lively(no_cross_attention=True)),
+    "a language model": dict(lm_model=LanguageModel()),
+}
+
+
+@pytest.mark.parametrize("name", STOCK_WAYS)
+def test_other_searches_are_fairseqs_own(name, fast_searches):
+    options = dict(STOCK_WAYS[name])
+    models = options.pop("models", lively)()
+    assert_same(*both(models, batch(), beam_size=4, max_len_b=10, **options), EXACT)
+    assert not fast_searches
+
+
+def test_retained_dropout_is_fairseqs_own(fast_searches):
+    """fairseq drops other numbers in each beam; where nothing is dropped, the search is the fast one."""
+    model = lively(dropout=0.3)
+    plain, _ = both(model, batch(), beam_size=4, max_len_b=10)
+    assert fast_searches.pop()
+    model.make_generation_fast_(retain_dropout=True)
+    actual, expected = both(model, batch(), beam_size=4, max_len_b=10)
+    assert_same(actual, expected, EXACT)
+    assert [h[0]["score"] for h in actual] != [h[0]["score"] for h in plain] and not fast_searches
+
+
+def test_prefixes_are_fairseqs_own(fast_searches):
+    prefix = torch.tensor([[5, 6], [7, 8], [9, 10], [11, 12], [13, 14]])
+    actual, expected = both(lively(), batch(), beam_size=4, max_len_b=10, generate={"prefix_tokens": prefix})
+    assert_same(actual, expected, EXACT)
+    assert all(h[0]["tokens"][:2].tolist() == row for h, row in zip(actual, prefix.tolist()))
+    assert not fast_searches
+
+
+def test_constraints_are_fairseqs_own(fast_searches):
+    constraints = torch.tensor([[1, 12, 0]] * 5)  # one constraint, of one word
+    options = dict(strategy=lambda words: search.LexicallyConstrainedBeamSearch(words, "ordered"))
+    found = both(lively(), batch(), beam_size=4, max_len_b=10, generate={"constraints": constraints}, **options)
+    assert_same(*found, EXACT)
+    assert not fast_searches
+    with pytest.raises(NotImplementedError, match="search method doesn't support them"):
+        both(lively(), batch(), generate={"constraints": constraints})
+
+
+def test_attention_that_is_asked_for_is_fairseqs_own(fast_searches):
+    model = lively()
+    model.make_generation_fast_(need_attn=True)
+    actual, expected = both(model, batch(), beam_size=4, max_len_b=10)
+    assert_same(actual, expected, EXACT)
+    assert actual[0][0]["attention"].numel()
+    assert not fast_searches

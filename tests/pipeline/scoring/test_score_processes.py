@@ -1,0 +1,110 @@
+"""Scoring as a process among others: two at once, kills, a file that cannot grow, a reader that goes away."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+from pipeline.lock import locked
+from pipeline.scoring import score as command
+
+from ...commands import ENVIRONMENT, ROOT
+from .fake import SENTENCES, TOKENS, WORSE, printed, refused
+
+
+def started(fake, *options, **kwargs):
+    """The command in a process of its own."""
+    words = [sys.executable, "-m", "pipeline.scoring.score", *fake.arguments(*options)]
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}", "SCRIPT": "score.sh"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(words, env=environment, text=True, **{**pipes, **kwargs})
+
+
+def wait_for(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.02)
+
+
+def is_running(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_full_disk_is_one_line_with_the_file(fake):
+    long = printed([*WORSE[:2], "x " * 200_000], TOKENS)
+    (fake.folder / "output4").write_text(long)
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))
+    process = started(fake, preexec_fn=limit)
+    error = process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert error.splitlines()[1:] == [f"score.sh: error: {fake.run}/scores/test.gen.txt: File too large"]
+    assert sorted(path.name for path in (fake.run / "scores").iterdir()) == ["test.log"]
+
+
+def test_a_second_call_waits_and_both_have_their_own_figures(fake):
+    (fake.folder / "seconds").write_text("0.5")
+    outputs = [process.communicate(timeout=120) for process in [started(fake), started(fake, "--beam", "2")]]
+    shown = [output.splitlines()[2].split()[1] for output, _ in outputs]
+    expected = BLEU().corpus_score([x.replace("Sofa", "Dach") for x in SENTENCES], [SENTENCES]).score
+    assert shown == [f"{expected:.2f}", "100.00"], outputs
+    assert not list((fake.run / "scores").glob(".*"))
+
+
+def test_a_second_call_that_waits_too_long_is_refused(fake, monkeypatch):
+    monkeypatch.setattr(command, "locked", partial(locked, wait=0.1))
+    with locked(fake.run):
+        refused(fake, "--beam", "2", parts=[f"another command works in {fake.run} (", "wait for it, or end it"])
+    assert not fake.calls
+    command.main(fake.arguments("--beam", "2"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_all_and_leaves_nothing(fake, number):
+    (fake.folder / "seconds").write_text("100")
+    reset = partial(signal.signal, number, signal.SIG_DFL)  # whoever started pytest may ignore it
+    process = started(fake, preexec_fn=reset)
+    wait_for(fake.folder / "printed")
+    process.send_signal(number)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == -number and "Traceback" not in error
+    assert not is_running((fake.folder / "pid").read_text())
+    assert sorted(path.name for path in (fake.run / "scores").iterdir()) == ["test.log"]
+
+
+def test_after_a_kill_the_same_call_gives_the_right_answer(fake):
+    command.main(fake.arguments())
+    right = fake.result()
+    (fake.run / "checkpoint.pt").write_bytes(b"others")
+    (fake.folder / "seconds").write_text("100")
+    (fake.folder / "printed").unlink()
+    process = started(fake)
+    wait_for(fake.folder / "printed")
+    process.kill()
+    process.communicate()
+    os.kill(int((fake.folder / "pid").read_text()), signal.SIGKILL)
+    assert [path.name for path in (fake.run / "scores").glob(".*")] != []
+    (fake.folder / "seconds").write_text("0")
+    command.main(fake.arguments())
+    assert fake.result()["scores"] == right["scores"] and fake.result()["checkpoint"] != right["checkpoint"]
+    assert not list((fake.run / "scores").glob(".*")) and len(fake.calls) == 3
+
+
+def test_a_reader_that_goes_away_is_no_error(fake):
+    read, write = os.pipe()
+    os.close(read)
+    process = started(fake, stdout=write)
+    os.close(write)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGPIPE and "error" not in error and "Traceback" not in error
+    assert fake.result()["sentences"] == 3

@@ -1,0 +1,60 @@
+"""The statistics of sentences: their scores, their buckets and their p-values are sacrebleu's."""
+
+import json
+import random
+import subprocess
+import sys
+
+from sacrebleu.metrics import BLEU
+
+from pipeline.scoring.statistics import BUCKETS, bleu, by_length, columns, paired_bootstrap, rows
+
+WORDS = "der die das Hund Haus rote geht sieht , und - nicht 3.5 % Straße (heute) zu-Fuß".split()
+
+
+def text(count, seed=1, spoil=0.0, like=None):
+    """Sentences of 1 to 129 words, or those given with words exchanged at a rate of ``spoil``."""
+    chance = random.Random(seed)
+    like = like or [[chance.choice(WORDS) for _ in range(chance.randrange(1, 130))] for _ in range(count)]
+    lines = [[chance.choice(WORDS) if chance.random() < spoil else word for word in words] for words in map(list, like)]
+    return [" ".join(words) for words in lines]
+
+
+REFERENCES = text(120)
+HYPOTHESES = {
+    rate: text(120, seed=7 + i, spoil=rate, like=[line.split() for line in REFERENCES])
+    for i, rate in enumerate((0.2, 0.21, 0.4))
+}
+
+
+def statistics(rate):
+    return columns(REFERENCES, HYPOTHESES[rate], REFERENCES)
+
+
+def test_the_stored_statistics_have_sacrebleus_score():
+    expected = BLEU().corpus_score(HYPOTHESES[0.2], [REFERENCES])
+    assert bleu(rows(statistics(0.2))) == expected.score
+    assert sum(statistics(0.2)["hyp_len"]) == expected.sys_len
+
+
+def test_bleu_by_length_is_that_of_these_sentences():
+    stored = by_length(statistics(0.4))
+    for (first, last), (count, score) in zip(BUCKETS, stored):
+        chosen = [i for i, line in enumerate(REFERENCES) if first <= len(line.split()) <= (last or 10**9)]
+        hypotheses, references = ([lines[i] for i in chosen] for lines in (HYPOTHESES[0.4], REFERENCES))
+        assert count == len(chosen) > 0
+        assert score == BLEU().corpus_score(hypotheses, [references]).score
+    assert sum(count for count, _ in stored) == len(REFERENCES)
+
+
+def test_p_values_are_those_of_sacrebleus_command(tmp_path):
+    files = []
+    for name, lines in [("ref", REFERENCES), *((str(rate), lines) for rate, lines in HYPOTHESES.items())]:
+        files.append(tmp_path / name)
+        files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", files[0], "-i", *files[1:], "--paired-bs", "-m", "bleu", "-f", "json"]
+    printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    p, signature = paired_bootstrap(rows(statistics(0.2)), {str(rate): rows(statistics(rate)) for rate in (0.21, 0.4)})
+    assert list(p.values()) == [system["BLEU"]["p_value"] for system in printed[1:]]
+    assert p["0.4"] < 0.05 < p["0.21"]
+    assert "bs:1000|seed:12345" in signature and "tok:13a" in signature

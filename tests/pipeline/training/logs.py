@@ -1,0 +1,31 @@
+"""Lines of a log of fairseq-train, and a log with a kill and a resume in it."""
+
+import json
+
+STAMP = "2026-01-01 00:00:00 | INFO | "
+
+
+def inner(updates, wpb, wall, nll=2.0):
+    values = dict(epoch=1, nll_loss=str(nll), wpb=str(wpb), num_updates=str(updates), train_wall="1", wall=str(wall))
+    return f"{STAMP}train_inner | {json.dumps(values)}"
+
+
+def valid(updates, nll):
+    return f'{STAMP}valid | {{"epoch": 1, "valid_nll_loss": "{nll}", "valid_num_updates": "{updates}"}}'
+
+
+def epoch(updates, wpb, wall):
+    values = {"epoch": 1, "train_nll_loss": "2", "train_wpb": str(wpb), "train_num_updates": str(updates)}
+    return f"{STAMP}train | {json.dumps({**values, 'train_train_wall': '3', 'train_wall': str(wall)})}"
+
+
+def start(updates=None):
+    lines = [f"{STAMP}fairseq_cli.train | num. shared model params: 1,234 (num. trained: 1,200)"]
+    loaded = f"{STAMP}fairseq.trainer | Loaded checkpoint x/checkpoint_last.pt (epoch 1 @ {updates} updates)"
+    return lines if updates is None else [*lines, loaded]
+
+
+KILLED = [*start(), inner(10, 100, 20), inner(20, 110, 40), valid(20, 3), inner(30, 999, 60), valid(30, 9)]
+"""The checkpoint is that of 20 updates; the kill lost 10 to 15 updates and cut a line."""
+
+RESUMED = [*start(20), inner(30, 120, 25), valid(30, 2), inner(40, 130, 50), epoch(42, 140, 55)]

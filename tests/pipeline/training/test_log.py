@@ -1,0 +1,62 @@
+"""What is counted in the log of a training, with a resume in it; curves of few points."""
+
+import math
+
+import pytest
+
+from pipeline.results.collect import POINTS
+from pipeline.training.log import LogError, Point, read_log, thinned
+
+from .logs import KILLED, RESUMED, STAMP, epoch, inner, start
+
+
+def read(tmp_path, lines):
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(lines) + "\n")
+    return read_log(path)
+
+
+def test_what_a_kill_lost_counts_neither_as_updates_nor_as_tokens_nor_as_time(tmp_path):
+    log = read(tmp_path, [*KILLED, inner(35, 50, 70)[:-9], *RESUMED])
+    assert (log.updates, log.processes, log.parameters, log.trained) == (42, 2, 1234, 1200)
+    assert log.tokens == 10 * 100 + 10 * 110 + 10 * 120 + 10 * 130 + 2 * 140
+    assert log.seconds == 40 + 55  # fairseq counts anew in each process
+    assert [(p.updates, p.seconds) for p in log.train] == [(10, 20), (20, 40), (30, 65), (40, 90)]
+    assert [(p.updates, p.seconds, p.nll) for p in log.valid] == [(20, 40, 3), (30, 65, 2)]
+
+
+def test_a_training_that_began_anew_counts_once(tmp_path):
+    log = read(tmp_path, [*start(), inner(10, 999, 20), *start(), inner(10, 100, 30)])
+    assert (log.updates, log.tokens, log.seconds, log.processes) == (10, 1000, 30, 2)
+
+
+def test_a_process_killed_before_its_first_line_loses_nothing(tmp_path):
+    assert read(tmp_path, [*KILLED, *start(20)]).train == read(tmp_path, KILLED).train
+
+
+def test_a_run_too_short_for_a_line_every_ten_updates_has_the_mean_of_its_epoch(tmp_path):
+    log = read(tmp_path, [*start(), epoch(4, 100.5, 3)])
+    assert (log.updates, log.tokens, log.seconds) == (4, 402, 3)
+
+
+def test_the_devices_are_those_of_the_last_process(tmp_path):
+    def devices(*names):
+        text = "fairseq.utils | rank {:3d}: capabilities =  9.0  ; total memory = 9.000 GB ; name = {:40s}"
+        return [STAMP + text.format(rank, name) for rank, name in enumerate(names)]
+
+    log = read(tmp_path, [*start(), *devices("A", "A"), inner(10, 1, 1), *start(10), *devices("B C"), inner(20, 1, 1)])
+    assert log.devices == ["B C"]
+
+
+def test_a_log_without_training_is_refused(tmp_path):
+    with pytest.raises(LogError, match=r"no line of training: run scripts/train\.sh again"):
+        read(tmp_path, start())
+
+
+@pytest.mark.parametrize("count", [1, 150, 151, 1000])
+def test_a_thinned_curve_has_its_end_and_its_mean(count):
+    points = [Point(i, float(i), nll=float(i % 7)) for i in range(1, count + 1)]
+    few = thinned([*points, Point(count + 1, 0.0, math.nan)], POINTS)
+    assert len(few) <= POINTS and few[-1].updates == count and few[-1].seconds == count
+    size = -(-count // POINTS)
+    assert few[0].nll == pytest.approx(sum(p.nll for p in points[:size]) / size)

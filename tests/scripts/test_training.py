@@ -1,0 +1,105 @@
+"""train.sh when it is killed, interrupted or ended by its flags, and when it goes on from a checkpoint."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from pipeline.training.log import read_log
+
+from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, run
+
+pytestmark = pytest.mark.slow
+
+
+def words(data, out, *options, tokens=600, behind=()):
+    """train.sh with a small model; ``behind`` are flags of fairseq's."""
+    run = ["scripts/train.sh", "--data", data, "--arch", "roformer_tiny", "--out", out, *options]
+    return [str(word) for word in [*run, "--", *SMALL, "--max-tokens", tokens, *behind]]
+
+
+def test_where_the_newest_checkpoints_are_damaged_training_goes_on_from_the_one_before(data, tmp_path):
+    out = tmp_path / "run"
+    run(*words(data, out, "--save-every", 2, "--max-update", 4))
+    for name in ("checkpoint_last.pt", "checkpoint_1_4.pt"):
+        path = out / "checkpoints" / name
+        path.write_bytes(path.read_bytes()[:1000])
+    said = run(*words(data, out, "--save-every", 2, "--max-update", 6)).stderr
+    assert "checkpoint_1_4.pt is damaged: it is renamed to checkpoint_1_4.pt.damaged\n" in said
+    assert "checkpoint_last.pt is damaged: training goes on from checkpoint_1_2.pt\n" in said
+    assert "@ 2 updates)" in (out / "train.log").read_text()
+    assert (out / "checkpoints/checkpoint_1_6.pt").exists()
+
+
+def test_checkpoints_at_the_end_of_an_epoch_are_kept_and_averaged(data, tmp_path):
+    """fairseq alone would keep none of them; here each epoch has one update."""
+    out = tmp_path / "run"
+    run(*words(data, out, "--save-every", 1, "--max-update", 12, tokens=40000))
+    kept = sorted(path.name for path in (out / "checkpoints").glob("checkpoint_*_*.pt"))
+    assert kept == sorted(f"checkpoint_{i}_{i}.pt" for i in range(3, 13))
+    run("scripts/average.sh", "--run", out, "--data", data)
+
+
+def start_training(data, out):
+    """train.sh in a process group of its own, after its first checkpoints."""
+    process = subprocess.Popen(
+        words(data, out, "--save-every", 3, "--max-update", 30, tokens=300),
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started pytest may ignore it
+    )
+    while not (out / "checkpoints/checkpoint_1_6.pt").exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    return process
+
+
+def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
+    out = tmp_path / "run"
+    process = start_training(data, out)
+    worker = f" -u [^ ]*run.py pipeline.training.worker .*{out}/checkpoints"
+    subprocess.run(["pkill", "-KILL", "-f", worker], check=True)
+    error = process.communicate()[1]
+    assert process.returncode == 0, error
+    assert re.search(r"ended before its time: going on from update \d+$", error, re.MULTILINE)
+    assert (out / "train.log").read_text().count("Loaded checkpoint") == 1
+    assert read_log(out / "train.log").updates == 30
+    assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1
+
+
+def test_an_interrupted_training_ends(data, tmp_path):
+    process = start_training(data, tmp_path / "run")
+    os.killpg(process.pid, signal.SIGINT)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGINT and "going on" not in error
+    assert not (tmp_path / "run/.stamps/train.json").exists()
+
+
+def test_what_a_killed_script_left_running_keeps_the_run(data, tmp_path):
+    out = tmp_path / "run"
+    process = start_training(data, out)
+    try:
+        os.killpg(process.pid, signal.SIGSTOP)  # so that it is still there
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        kept = (out / "settings").read_text()
+        failed = run(*words(data, out), fails=True)
+        one_line(failed, f"another command works in {out} (train.sh, process")
+        assert (out / "settings").read_text() == kept and not list(tmp_path.glob("run.old*"))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
+    out, once = tmp_path / "run", ["--max-epoch", 1]
+    ended = run(*words(data, out, "--save-every", 5, "--max-update", 1000, behind=once)).stderr
+    updates = int(re.search(r"ended after (\d+) of 1000 updates, as its flags say", ended)[1])
+    assert 0 < updates < 100 and (out / f"checkpoints/checkpoint_1_{updates}.pt").exists()
+    late = words(data, tmp_path / "late", "--save-every", 1000, behind=once)
+    one_line(run(*late, fails=True), "ended before its first checkpoint")
