@@ -15,182 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
+import lexicon
+
 SEED = 20
 SIZES = {"train": 6000, "valid": 300, "test": 500, "test_long": 300}
 LONGEST_IN_TRAINING = 22  # English words; test_long has more
 LONGEST = 40
 SHORTEST = 3
-
-
-@dataclass(frozen=True)
-class Noun:
-    en: str
-    en_plural: str
-    de: str
-    de_plural: str
-    gender: str  # m, f, n
-
-
-@dataclass(frozen=True)
-class Verb:
-    en: str  # third person singular
-    en_base: str  # plural and infinitive
-    de: str
-    de_plural: str  # also the infinitive
-    case: str = "acc"  # of the object; "" for none
-    prefix: str = ""  # separable
-
-
-def _nouns(text: str) -> List[Noun]:
-    return [Noun(*line.split()) for line in text.strip().splitlines()]
-
-
-BEINGS = _nouns("""
-man men Mann Männer m
-woman women Frau Frauen f
-child children Kind Kinder n
-teacher teachers Lehrer Lehrer m
-doctor doctors Arzt Ärzte m
-girl girls Mädchen Mädchen n
-king kings König Könige m
-queen queens Königin Königinnen f
-friend friends Freund Freunde m
-aunt aunts Tante Tanten f
-uncle uncles Onkel Onkel m
-sister sisters Schwester Schwestern f
-brother brothers Bruder Brüder m
-baker bakers Bäcker Bäcker m
-farmer farmers Landwirt Landwirte m
-dog dogs Hund Hunde m
-cat cats Katze Katzen f
-horse horses Pferd Pferde n
-bird birds Vogel Vögel m
-cow cows Kuh Kühe f
-sheep sheep Schaf Schafe n
-mouse mice Maus Mäuse f
-""")
-BEINGS = [noun for noun in BEINGS if noun.en != noun.en_plural]  # "the sheep" would leave the number open
-
-THINGS = _nouns("""
-book books Buch Bücher n
-letter letters Brief Briefe m
-apple apples Apfel Äpfel m
-flower flowers Blume Blumen f
-picture pictures Bild Bilder n
-key keys Schlüssel Schlüssel m
-lamp lamps Lampe Lampen f
-knife knives Messer Messer n
-ring rings Ring Ringe m
-cup cups Tasse Tassen f
-""")
-
-PLACES = _nouns("""
-garden gardens Garten Gärten m
-house houses Haus Häuser n
-kitchen kitchens Küche Küchen f
-forest forests Wald Wälder m
-school schools Schule Schulen f
-village villages Dorf Dörfer n
-tower towers Turm Türme m
-bridge bridges Brücke Brücken f
-""")
-
-COMPOUND_PARTS = [  # English modifier, German modifier with its linking element
-    ("silver", "Silber"),
-    ("wood", "Holz"),
-    ("city", "Stadt"),
-    ("winter", "Winter"),
-    ("children's", "Kinder"),
-    ("stone", "Stein"),
-]
-
-ADJECTIVES = [
-    tuple(pair.split())
-    for pair in (
-        "old alt,young jung,small klein,big groß,tired müde,happy fröhlich,poor arm,rich reich,strange seltsam,"
-        "beautiful schön,sad traurig,wise weise,wild wild,quiet still,red rot,blue blau"
-    ).split(",")
-]
-
-TRANSITIVE = [
-    Verb("sees", "see", "sieht", "sehen"),
-    Verb("loves", "love", "liebt", "lieben"),
-    Verb("seeks", "seek", "sucht", "suchen"),
-    Verb("finds", "find", "findet", "finden"),
-    Verb("knows", "know", "kennt", "kennen"),
-    Verb("hears", "hear", "hört", "hören"),
-    Verb("paints", "paint", "malt", "malen"),
-    Verb("needs", "need", "braucht", "brauchen"),
-    Verb("helps", "help", "hilft", "helfen", "dat"),
-    Verb("thanks", "thank", "dankt", "danken", "dat"),
-    Verb("trusts", "trust", "vertraut", "vertrauen", "dat"),
-    Verb("follows", "follow", "folgt", "folgen", "dat"),
-    Verb("calls", "call", "ruft", "rufen", "acc", "an"),
-    Verb("collects", "collect", "holt", "holen", "acc", "ab"),
-    Verb("invites", "invite", "lädt", "laden", "acc", "ein"),
-    Verb("watches", "watch", "sieht", "sehen", "dat", "zu"),
-    Verb("recognises", "recognise", "erkennt", "erkennen"),
-    Verb("visits", "visit", "besucht", "besuchen"),
-]
-INTRANSITIVE = [
-    Verb("sleeps", "sleep", "schläft", "schlafen", ""),
-    Verb("laughs", "laugh", "lacht", "lachen", ""),
-    Verb("sings", "sing", "singt", "singen", ""),
-    Verb("waits", "wait", "wartet", "warten", ""),
-    Verb("arrives", "arrive", "kommt", "kommen", "", "an"),
-    Verb("departs", "depart", "fährt", "fahren", "", "ab"),
-]
-GIVING = [
-    Verb("gives", "give", "gibt", "geben"),
-    Verb("shows", "show", "zeigt", "zeigen"),
-    Verb("brings", "bring", "bringt", "bringen"),
-    Verb("sends", "send", "schickt", "schicken"),
-]
-SAYING = [
-    Verb("says", "say", "sagt", "sagen", ""),
-    Verb("believes", "believe", "glaubt", "glauben", ""),
-    Verb("hopes", "hope", "hofft", "hoffen", ""),
-]
-MODALS = [
-    Verb("can", "can", "kann", "können"),
-    Verb("must", "must", "muss", "müssen"),
-    Verb("should", "should", "soll", "sollen"),
-    Verb("may", "may", "darf", "dürfen"),
-]
-TIMES = [("today", "heute"), ("tomorrow", "morgen"), ("now", "jetzt"), ("often", "oft"), ("never", "nie")]
-FRONTED = TIMES[:4]  # "never" in front would also invert the English clause
-PREPOSITIONS = [("in", "in"), ("behind", "hinter"), ("near", "bei"), ("before", "vor")]
-CONJUNCTIONS = [("because", "weil"), ("if", "wenn"), ("although", "obwohl"), ("while", "während")]
-COORDINATORS = [("and", "und"), ("but", "aber")]
-
-ARTICLE = {
-    "the": {"nom": "der die das die", "acc": "den die das die", "dat": "dem der dem den"},
-    "a": {"nom": "ein eine ein -", "acc": "einen eine ein -", "dat": "einem einer einem -"},
-    "this": {"nom": "dieser diese dieses -", "acc": "diesen diese dieses -", "dat": "diesem dieser diesem -"},
-    "every": {"nom": "jeder jede jedes -", "acc": "jeden jede jedes -", "dat": "jedem jeder jedem -"},
-    "my": {"nom": "mein meine mein meine", "acc": "meinen meine mein meine", "dat": "meinem meiner meinem meinen"},
-    "no": {"nom": "kein keine kein keine", "acc": "keinen keine kein keine", "dat": "keinem keiner keinem keinen"},
-}
-RELATIVE = {"nom": "der die das die", "acc": "den die das die", "dat": "dem der dem denen"}
-MIXED = {"a", "my", "no"}
-COLUMNS = "mfnp"
-
-ONES = (
-    "one two three four five six seven eight nine".split(),
-    "ein zwei drei vier fünf sechs sieben acht neun".split(),
-)
-TENS = ("twenty thirty forty fifty sixty".split(), "zwanzig dreißig vierzig fünfzig sechzig".split())
-
-
-def number(value: int) -> Tuple[str, str]:
-    """2 to 9 and 20 to 69 in words: ``34`` -> thirty-four, vierunddreißig."""
-    tens, ones = divmod(value, 10)
-    if not tens:
-        return ONES[0][ones - 1], ONES[1][ones - 1]
-    en, de = TENS[0][tens - 2], TENS[1][tens - 2]
-    if ones:
-        en, de = f"{en}-{ONES[0][ones - 1]}", f"{ONES[1][ones - 1]}und{de}"
-    return en, de
 
 
 @dataclass
@@ -221,102 +52,106 @@ class Grammar:
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
-    def noun_phrase(self, nouns: List[Noun], depth: int, plain: bool = False) -> Phrase:
+    def noun_phrase(self, nouns: List[lexicon.Noun], depth: int, plain: bool = False) -> Phrase:
         """Determiner or number, perhaps an adjective, a noun or compound, perhaps a relative clause."""
         noun = self.rng.choice(nouns)
         plural = self.chance(0.3)
         counted = plural and self.chance(0.5)
         if counted:
-            en_det, de_number = number(self.rng.choice([*range(2, 10), *range(20, 70)]))
+            en_det, de_number = lexicon.number(self.rng.choice([*range(2, 10), *range(20, 70)]))
         else:
             en_det = self.rng.choice("the the my no".split() if plural else "the the the a this every my no".split())
-        adjective = self.rng.choice(ADJECTIVES) if self.chance(0.45) else None
-        compound = self.rng.choice(COMPOUND_PARTS) if nouns is not BEINGS and self.chance(0.35) else None
+        adjective = self.rng.choice(lexicon.ADJECTIVES) if self.chance(0.45) else None
+        compound = (
+            self.rng.choice(lexicon.COMPOUND_PARTS) if nouns is not lexicon.BEINGS and self.chance(0.35) else None
+        )
         en_words = [en_det, *([adjective[0]] if adjective else []), *([compound[0]] if compound else [])]
         en_words.append(noun.en_plural if plural else noun.en)
-        column = COLUMNS.index("p" if plural else noun.gender)
+        column = lexicon.COLUMNS.index("p" if plural else noun.gender)
 
         de = {}
         for case in ("nom", "acc", "dat"):
-            determiner = de_number if counted else ARTICLE[en_det][case].split()[column]
+            determiner = de_number if counted else lexicon.ARTICLE[en_det][case].split()[column]
             words = [determiner]
             if adjective:
                 words.append(self._inflected(adjective[1], en_det, counted, case, column))
             words.append(self._declined(noun, compound, plural, case))
             de[case] = words
         phrase = Phrase(en_words, de, plural)
-        if nouns is BEINGS and not plain and depth > 0 and self.chance(0.22):
+        if nouns is lexicon.BEINGS and not plain and depth > 0 and self.chance(0.22):
             self._add_relative_clause(phrase, column, depth - 1)
-        elif nouns is BEINGS and not plain and self.chance(0.1):
+        elif nouns is lexicon.BEINGS and not plain and self.chance(0.1):
             self._coordinate(phrase)
         return phrase
 
     @staticmethod
     def _inflected(stem: str, determiner: str, counted: bool, case: str, column: int) -> str:
         """Weak, mixed or strong adjective ending."""
-        kind, plural = COLUMNS[column], column == 3
+        kind, plural = lexicon.COLUMNS[column], column == 3
         if counted:
             ending = "en" if case == "dat" else "e"
         elif plural or case == "dat" or (case == "acc" and kind == "m"):
             ending = "en"
-        elif determiner in MIXED:
+        elif determiner in lexicon.MIXED:
             ending = {"m": "er", "f": "e", "n": "es"}[kind]
         else:
             ending = "e"
         return stem.rstrip("e") + ending
 
     @staticmethod
-    def _declined(noun: Noun, compound: Optional[Tuple[str, str]], plural: bool, case: str) -> str:
+    def _declined(noun: lexicon.Noun, compound: Optional[Tuple[str, str]], plural: bool, case: str) -> str:
         word = noun.de_plural if plural else noun.de
         if plural and case == "dat" and word[-1] not in "ns":
             word += "n"
         return compound[1] + word.lower() if compound else word
 
     def _coordinate(self, phrase: Phrase) -> None:
-        other = self.noun_phrase(BEINGS, 0, plain=True)
+        other = self.noun_phrase(lexicon.BEINGS, 0, plain=True)
         phrase.en += ["and", *other.en]
         for case, words in phrase.de.items():
             phrase.de[case] = [*words, "und", *other.de[case]]
         phrase.plural = True
 
     def _add_relative_clause(self, phrase: Phrase, column: int, depth: int) -> None:
-        verb = self.rng.choice(TRANSITIVE)
-        other = self.noun_phrase(BEINGS, depth, plain=depth == 0)
+        verb = self.rng.choice(lexicon.TRANSITIVE)
+        other = self.noun_phrase(lexicon.BEINGS, depth, plain=depth == 0)
         if self.chance(0.5):  # the head is the subject
             en = ["who", verb.en_base if phrase.plural else verb.en, *other.en]
-            pronoun = RELATIVE["nom"].split()[column]
+            pronoun = lexicon.RELATIVE["nom"].split()[column]
             de = [pronoun, *other.de[verb.case], verb.prefix + (verb.de_plural if phrase.plural else verb.de)]
         else:
             en = ["whom", *other.en, verb.en_base if other.plural else verb.en]
-            pronoun = RELATIVE[verb.case].split()[column]
+            pronoun = lexicon.RELATIVE[verb.case].split()[column]
             de = [pronoun, *other.de["nom"], verb.prefix + (verb.de_plural if other.plural else verb.de)]
         phrase.en += en
         for case, words in phrase.de.items():
             phrase.de[case] = [*words, ",", *de, ","]
 
     def clause(self, depth: int) -> Clause:
-        subject = self.noun_phrase(BEINGS, depth)
+        subject = self.noun_phrase(lexicon.BEINGS, depth)
         kind = self.rng.random()
         en_objects: List[str] = []
         de_objects: List[str] = []
         if kind < 0.6:
-            verb = self.rng.choice(TRANSITIVE)
-            thing = self.noun_phrase(THINGS if verb.case == "acc" and self.chance(0.2) else BEINGS, depth)
+            verb = self.rng.choice(lexicon.TRANSITIVE)
+            thing = self.noun_phrase(
+                lexicon.THINGS if verb.case == "acc" and self.chance(0.2) else lexicon.BEINGS, depth
+            )
             en_objects, de_objects = thing.en, thing.de[verb.case]
         elif kind < 0.78:
-            verb = self.rng.choice(GIVING)
-            receiver, gift = self.noun_phrase(BEINGS, 0, plain=True), self.noun_phrase(THINGS, 0)
+            verb = self.rng.choice(lexicon.GIVING)
+            receiver, gift = self.noun_phrase(lexicon.BEINGS, 0, plain=True), self.noun_phrase(lexicon.THINGS, 0)
             en_objects, de_objects = receiver.en + gift.en, receiver.de["dat"] + gift.de["acc"]
         else:
-            verb = self.rng.choice(INTRANSITIVE)
+            verb = self.rng.choice(lexicon.INTRANSITIVE)
         place_en: List[str] = []
         if self.chance(0.25):
-            preposition, place = self.rng.choice(PREPOSITIONS), self.noun_phrase(PLACES, 0)
+            preposition, place = self.rng.choice(lexicon.PREPOSITIONS), self.noun_phrase(lexicon.PLACES, 0)
             place_en = [preposition[0], *place.en]
             de_objects = [*de_objects, preposition[1], *place.de["dat"]]
 
         if self.chance(0.2):
-            modal = self.rng.choice(MODALS)
+            modal = self.rng.choice(lexicon.MODALS)
             en = [*subject.en, modal.en, verb.en_base, *en_objects, *place_en]
             finite, rest = (modal.de_plural if subject.plural else modal.de), [verb.prefix + verb.de_plural]
             last = [*rest, finite]
@@ -339,24 +174,24 @@ class Grammar:
         if kind < 0.3:
             en, de = main.en, main.second
         elif kind < 0.5:
-            time = self.rng.choice(FRONTED)
+            time = self.rng.choice(lexicon.FRONTED)
             en, de = [time[0], *main.en], [time[1], *main.inverted]
         elif kind < 0.65:
-            conjunction, other = self.rng.choice(CONJUNCTIONS), self.clause(depth)
+            conjunction, other = self.rng.choice(lexicon.CONJUNCTIONS), self.clause(depth)
             en, de = [*main.en, conjunction[0], *other.en], [*main.second, ",", conjunction[1], *other.final]
         elif kind < 0.75:
-            conjunction, other = self.rng.choice(CONJUNCTIONS), self.clause(depth)
+            conjunction, other = self.rng.choice(lexicon.CONJUNCTIONS), self.clause(depth)
             en = [conjunction[0], *other.en, ",", *main.en]
             de = [conjunction[1], *other.final, ",", *main.inverted]
         elif kind < 0.88:
-            speaker, verb = self.noun_phrase(BEINGS, 0, plain=True), self.rng.choice(SAYING)
+            speaker, verb = self.noun_phrase(lexicon.BEINGS, 0, plain=True), self.rng.choice(lexicon.SAYING)
             en = [*speaker.en, verb.en_base if speaker.plural else verb.en, "that", *main.en]
             de = [*speaker.de["nom"], verb.de_plural if speaker.plural else verb.de, ",", "dass", *main.final]
         else:
-            coordinator, other = self.rng.choice(COORDINATORS), self.clause(depth)
+            coordinator, other = self.rng.choice(lexicon.COORDINATORS), self.clause(depth)
             en, de = [*main.en, ",", coordinator[0], *other.en], [*main.second, ",", coordinator[1], *other.second]
         if depth > 1 and self.chance(0.5):
-            coordinator, (more_en, more_de) = self.rng.choice(COORDINATORS), self.sentence(depth - 1)
+            coordinator, (more_en, more_de) = self.rng.choice(lexicon.COORDINATORS), self.sentence(depth - 1)
             en, de = [*en, ",", coordinator[0], *more_en], [*de, ",", coordinator[1], *more_de]
         return en, de
 

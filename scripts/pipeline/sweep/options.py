@@ -67,18 +67,22 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
         "--baseline", metavar="ARCH", help="architecture that the report compares with (default: sinusoidal)"
     )
     args = parser.parse_args(options)
-    args.seeds = words_of(args.seeds or ["1"])
-    for seed in args.seeds:
+    args.seeds = _seeds(parser, words_of(args.seeds or ["1"]))
+    return argparse.Namespace(**vars(args), flags=flags)
+
+
+def _seeds(parser: Parser, words: Sequence[str]) -> List[int]:
+    """Random seeds, each named once."""
+    for seed in words:
         try:
             whole_number(0)(seed)
         except argparse.ArgumentTypeError as error:
             parser.error(f"--seeds: {error}")
-    numbers = [int(seed) for seed in args.seeds]
-    for seed in numbers:
-        if numbers.count(seed) > 1:
-            parser.error(f"--seeds names '{seed}' twice: name it once")
-    args.seeds = numbers
-    return argparse.Namespace(**vars(args), flags=flags)
+    numbers = [int(seed) for seed in words]
+    for number in numbers:
+        if numbers.count(number) > 1:
+            parser.error(f"--seeds names '{number}' twice: name it once")
+    return numbers
 
 
 def parse_config(config: Mapping[str, Any]) -> argparse.Namespace:
