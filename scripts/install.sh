@@ -18,7 +18,12 @@ case ${1:-} in
   *) printf '%s: error: unknown option %q (see %s --help)\n' "$SCRIPT" "$1" "$SCRIPT" >&2; exit 2 ;;
 esac
 PYTHON=${PYTHON:-python3}
-[[ -z ${WHEELS:-} ]] || compgen -G "$WHEELS/*.whl" >/dev/null || die "WHEELS=$WHEELS: no wheels in this folder"
+wheels=()
+if [[ -n ${WHEELS:-} ]]; then
+  wheels=("$WHEELS"/*.whl)
+  [[ -e ${wheels[0]} ]] || die "WHEELS=$WHEELS: no wheels in this folder"
+  [[ -z ${EXTRAS:-} ]] || die "EXTRAS and WHEELS exclude each other: put the wheels of the extras into the folder"
+fi
 command -v "$PYTHON" >/dev/null 2>&1 || die "$PYTHON not found: install Python 3.9 or later, or set PYTHON"
 version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || die "Python $version is too old: 3.9 or later is needed"
@@ -27,17 +32,19 @@ version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 watch() { "$PYTHON" "$RUN" pipeline.alive "$VENV/install.log" "$@"; }
 install() {
   # a failed attempt leaves an environment without pip behind
-  "$VENV/bin/python" -I -m pip --version >/dev/null 2>&1 || watch "$PYTHON" -I -m venv ${WHEELS:+--system-site-packages} "$VENV" || return
   if [[ -n ${WHEELS:-} ]]; then
-    watch "$VENV/bin/python" -I -m pip install --no-index --no-deps "$WHEELS"/*.whl
+    watch "$PYTHON" -I -m venv --clear --system-site-packages "$VENV" || return
+    watch "$VENV/bin/python" -I -m pip install --no-index --no-deps "${wheels[@]}" || return
+    watch "$VENV/bin/python" -I -c 'import torch, fairseq'
     return
   fi
+  "$VENV/bin/python" -I -m pip --version >/dev/null 2>&1 || watch "$PYTHON" -I -m venv "$VENV" || return
   # later versions of pip refuse the metadata of omegaconf 2.0.x, which the official fairseq needs
   case $version in 3.9 | 3.10) watch "$VENV/bin/python" -I -m pip install 'pip<24.1' || return ;; esac
   watch "$VENV/bin/python" -I -m pip install -e "${ROOT}[scripts,test,plot,export${EXTRAS:+,$EXTRAS}]"
 }
 stamp=$VENV/installed
-settings="python $version project $ROOT extras ${EXTRAS:-none} wheels ${WHEELS:-none} $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
+settings="python $version project $ROOT extras ${EXTRAS:-none} wheels ${wheels[*]:-none} $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
 if [[ -x $VENV/bin/fairseq-train && -f $stamp && $(<"$stamp") == "$settings" ]]; then
   say "installed before: $VENV"
   exit

@@ -57,3 +57,10 @@ def problem(value: Any, shape: Shape, place: str = "") -> str:
             if found:
                 return found.replace(": ',", "',")
     return ""
+
+
+def plain(value: Any) -> str:
+    """An entry as a text without brackets and quotes."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {plain(entry)}" for key, entry in value.items())
+    return ", ".join(map(plain, value)) if isinstance(value, list) else str(value)

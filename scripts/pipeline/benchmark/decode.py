@@ -21,6 +21,7 @@ from .decode_systems import OWN_CONVERTER, SEARCHES, Candidate, Hypotheses, Syst
 from .machine import peaks
 from .models import STOCK, check_arch, flops
 from .output import Result
+from .profile import shares
 from .timing import compared, interleaved
 
 
@@ -114,9 +115,13 @@ def agreement(hypotheses: Hypotheses, others: Hypotheses, name: str) -> Dict[str
 
 
 def measure(
-    systems: Systems, candidates: List[Candidate], sentences: int, rates: Dict[str, float]
+    systems: Systems,
+    candidates: List[Candidate],
+    sentences: int,
+    rates: Dict[str, float],
+    profiles: Dict[str, Dict[str, str]],
 ) -> List[Dict[str, Any]]:
-    """Rows of the table for one batch with this number of sentences."""
+    """Rows of the table for one batch with this number of sentences; adds to ``profiles`` with ``--profile``."""
     args, hypotheses_of = systems.args, {}
     batch = make_batch(systems.words, sentences=sentences, length=args.source_length)
     size = about(batch, systems.words.pad())
@@ -132,6 +137,9 @@ def measure(
         return translate
 
     seconds = interleaved({c.name: run_of(c) for c in candidates}, args.repeats, args.device)
+    if args.profile:  # PyTorch's profiler sees nothing of CTranslate2
+        own = [candidate for candidate in candidates if not candidate.function.endswith("CTranslate2")]
+        profiles.update({f"{c.name}, {sentences}": shares(run_of(c), args.device) for c in own})
     rows: List[Dict[str, Any]] = []
     reference: Dict[str, str] = {}
     for candidate, columns in zip(candidates, compared(seconds, candidates[0].name).values()):
@@ -155,7 +163,8 @@ def run(args: argparse.Namespace) -> Result:
         raise BenchmarkError(f"--length must be less than {systems.stock.max_decoder_positions()}, not {args.length}")
     candidates = all_candidates(systems, list(dict.fromkeys(args.archs)), args.precisions)
     rates = peaks(args.precisions, args.device)
-    rows = [row for sentences in args.sentences for row in measure(systems, candidates, sentences, rates)]
+    profiles: Dict[str, Dict[str, str]] = {}
+    rows = [row for sentences in args.sentences for row in measure(systems, candidates, sentences, rates, profiles)]
     return {
         "what": f"beam search, {args.vocabulary:,} types, random parameters; times as fast as {candidates[0].name}",
         "beam": args.beam,
@@ -165,6 +174,7 @@ def run(args: argparse.Namespace) -> Result:
         "flags": args.flags,
         "repeats": args.repeats,
         "measured peak (TFLOP/s)": rates,
+        **({"profile": profiles} if profiles else {}),
         "rows": rows,
     }
 
@@ -180,3 +190,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=int, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
     parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
+    parser.add_argument("--profile", action="store_true", help="also say which operators take the time of a search")

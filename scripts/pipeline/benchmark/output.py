@@ -3,6 +3,8 @@
 import shlex
 from typing import Any, Dict, List, Sequence
 
+from ..shape import plain
+
 Result = Dict[str, Any]
 """``what``, settings, ``rows`` of the table (all with the same columns) and ``machine``."""
 
@@ -26,10 +28,3 @@ def as_text(result: Result) -> str:
     """The table, with its conditions below."""
     settings = [f"{name}: {plain(value)}" for name, value in result.items() if name not in ("what", "rows")]
     return "\n".join([as_table(result["rows"]), "", result["what"], *settings])
-
-
-def plain(value: Any) -> str:
-    """A setting as a text without brackets and quotes."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {plain(entry)}" for key, entry in value.items())
-    return " ".join(map(plain, value)) if isinstance(value, list) else str(value)

@@ -7,6 +7,7 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
+from . import BenchmarkError
 from .timing import synchronize
 
 OPERATORS = 12
@@ -18,6 +19,9 @@ def shares(call: Callable[[], Any], device: torch.device) -> Dict[str, str]:
 
     On a GPU, ``busy`` is how much of the call's time the device works at all: below 100% it waits for the CPU, whose
     work the profiler makes slower.
+
+    Raises:
+        BenchmarkError: the profiler cannot see the GPU.
     """
     on_gpu = device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
@@ -29,9 +33,14 @@ def shares(call: Callable[[], Any], device: torch.device) -> Dict[str, str]:
         synchronize(device)
         seconds = time.perf_counter() - start
     # a kernel has an entry of its own, and its time also counts for the operator that started it
-    events = [event for event in profiler.key_averages() if event.device_type == DeviceType.CPU]
-    times = {event.key: event.self_device_time_total if on_gpu else event.self_cpu_time_total for event in events}
-    total = sum(times.values()) or 1
+    times: Dict[str, float] = {}
+    for event in profiler.key_averages():
+        if event.device_type == DeviceType.CPU:
+            own = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+            times[event.key] = times.get(event.key, 0.0) + own
+    total = sum(times.values())
+    if not total:
+        raise BenchmarkError("the profiler sees no work of the device: leave out --profile")
     largest = sorted(times, key=lambda name: -times[name])[:OPERATORS]
     found = {"busy": f"{total / 1e6 / seconds:.1%}"} if on_gpu else {}
     found.update({name: f"{times[name] / total:.1%}" for name in largest if times[name]})

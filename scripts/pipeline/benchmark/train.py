@@ -92,7 +92,19 @@ def batch_of(args: argparse.Namespace) -> Dict[str, Any]:
 def first_step(candidate: Candidate, args: argparse.Namespace) -> Callable[[], Any]:
     """Builds a candidate, in a separate process; the result makes one step."""
     trainer, batch = build_trainer(candidate, args.vocabulary, args.flags, args.device), batch_of(args)
-    return lambda: trainer.train_step([batch])
+    return lambda: loss_of_step(trainer, batch)
+
+
+def loss_of_step(trainer: Trainer, batch: Dict[str, Any]) -> float:
+    """Makes a training step.
+
+    Raises:
+        BenchmarkError: the memory of the GPU is full, which fairseq only logs.
+    """
+    done = trainer.train_step([batch])
+    if done is None:
+        raise BenchmarkError("out of memory: give fewer --tokens or --archs")
+    return float(done["loss"])
 
 
 def run(args: argparse.Namespace) -> Result:
@@ -111,7 +123,7 @@ def run(args: argparse.Namespace) -> Result:
 
     def step_of(name: str) -> Callable[[], None]:
         def step() -> None:
-            losses[name] = trainers[name].train_step([batch])["loss"]
+            losses[name] = loss_of_step(trainers[name], batch)
 
         return step
 

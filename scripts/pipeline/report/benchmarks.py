@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..benchmark.output import plain
-from ..shape import LARGEST, PLAIN, between, problem
+from ..shape import LARGEST, PLAIN, between, plain, problem
 
 PREFIX = "benchmark-"
 SINUSOIDAL = "transformer_sinusoidal_"
@@ -95,7 +94,7 @@ def _add_relative(rows: Sequence[Row]) -> None:
     seconds: Dict[Any, float] = {}
     for row in rows:
         system = str(row["candidate"]).partition("@")[0]
-        if system.startswith(SINUSOIDAL) and ":" not in system:
+        if system.startswith(SINUSOIDAL) and not set(":+") & set(str(row["candidate"])):
             seconds.setdefault(row["precision"], row["seconds"])
     for row in rows:
         if row["precision"] in seconds:

@@ -67,11 +67,11 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
         "--baseline", metavar="ARCH", help="architecture that the report compares with (default: sinusoidal)"
     )
     args = parser.parse_args(options)
-    args.seeds = _seeds(parser, words_of(args.seeds or ["1"]))
+    args.seeds = seeds_of(parser, words_of(args.seeds or ["1"]))
     return argparse.Namespace(**vars(args), flags=flags)
 
 
-def _seeds(parser: Parser, words: Sequence[str]) -> List[int]:
+def seeds_of(parser: Parser, words: Sequence[str]) -> List[int]:
     """Random seeds, each named once."""
     for seed in words:
         try:

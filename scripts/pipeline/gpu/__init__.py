@@ -1,0 +1,1 @@
+"""Everything that this project says about GPUs, part by part."""

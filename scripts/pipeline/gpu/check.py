@@ -1,0 +1,165 @@
+"""Tests, measures and trains on a GPU, part by part.
+
+Parts, in their order:
+  tests      the tests that need a GPU
+  train      a training step of base size in bf16 against fairseq's: rate, share of peak, memory, operators
+  families   the same for every encoding
+  compile    the same with torch.compile
+  decode     beam search over 1, 64 and 256 sentences against fairseq's
+  rope       RoPE alone
+  criterion  projection and loss alone
+  multi30k   the recipe multi30k, every encoding, all seeds; needs --multi30k
+  mix        the recipe mix; needs --mix
+
+What is done with this commit, on this machine, is skipped. After --minutes the command ends what runs; call it again:
+trainings continue from their last checkpoints, a benchmark begins anew. --rehearse tries all parts on the CPU in small,
+and writes no figure outside --out.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+
+from ..command import Failure, Parser, run, say, whole_number
+from ..failures import last_error
+from ..lock import locked
+from ..provenance import machine, provenance
+from ..steps import Steps
+from ..sweep import device
+from ..sweep.options import seeds_of
+from .parts import FULL, PARTS, ROOT, SMALL, TRAINED, Command, Parts, Stage
+
+MINUTE = 60.0
+GRACE = 60.0
+"""Seconds in which commands must have ended after SIGTERM."""
+
+
+class Cut(Failure):
+    """The time is over."""
+
+
+def environment(number: int, of: int) -> Dict[str, str]:
+    """The environment of one of ``of`` commands at a time: its share of the processors, and one of the GPUs."""
+    own = {}
+    if of > 1:
+        own = {"RUNS_AT_A_TIME": str(of), "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // of))}
+    if gpus := device.visible():
+        own["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
+    return {**os.environ, **own}
+
+
+def run_all(commands: Sequence[Command], log: Path, deadline: float, lock: Optional[int] = None) -> None:
+    """Runs commands at the same time, with their output in one log; none outlives the call.
+
+    Args:
+        deadline: when to end them, by ``time.monotonic()``.
+        lock: a descriptor that they hold as well, so that those of a killed call keep others out.
+
+    Raises:
+        Cut: they took longer.
+        Failure: one failed.
+    """
+    processes: List[subprocess.Popen[bytes]] = []
+    with log.open("wb") as output:
+        own: Dict[str, Any] = {"stdout": output, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+        own.update(cwd=ROOT, pass_fds=() if lock is None else (lock,))
+        try:
+            for number, command in enumerate(commands):
+                processes.append(subprocess.Popen(command, env=environment(number, len(commands)), **own))
+            states = [process.wait(max(0, deadline - time.monotonic())) for process in processes]
+        except subprocess.TimeoutExpired:
+            raise Cut("the time is over: call again to go on") from None
+        finally:
+            _end(processes)
+    if failed := [state for state in states if state]:
+        how = f"status {failed[0]}" if failed[0] > 0 else signal.Signals(-failed[0]).name
+        raise Failure(f"{how}: {last_error(log.read_text(encoding='utf-8', errors='replace'))} ({log})")
+
+
+def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    """Ends all processes, those last that do not listen."""
+    for process in processes:
+        process.terminate()  # of one that has ended it does nothing
+    deadline = time.monotonic() + GRACE
+    for process in processes:
+        try:
+            process.wait(max(0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, lock: Optional[int]) -> None:
+    """Runs the stages of a part that are not done.
+
+    Raises:
+        Cut: the time is over.
+        Failure: a stage failed.
+    """
+    about = provenance(ROOT)
+    about["commit"] = str(about["commit"]).removesuffix("-dirty")  # by the figures that are written here
+    folder.mkdir(parents=True, exist_ok=True)
+    for stage in stages:
+        steps = Steps(folder)
+        steps.setting(f"{about} {machine()}")
+        for command in stage.commands:
+            steps.setting(" ".join(command))
+        log = folder / f"{stage.name}.log"
+        say(f"{part}, log: {log}")
+        outputs = [str(path) for path in stage.outputs]  # absolute, so outside the folder
+        steps.step(stage.name, outputs, partial(run_all, stage.commands, log, deadline, lock))
+
+
+def build_parser() -> Parser:
+    parser = Parser(__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, metavar="PART", help="(default: all)")
+    for recipe in TRAINED:
+        parser.add_argument(f"--{recipe}", type=Path, metavar="FOLDER", help=f"the raw text of the recipe {recipe}")
+    parser.add_argument("--seeds", nargs="+", default=["1", "2", "3"], help="(default: 1 2 3)")
+    parser.add_argument("--runs", type=whole_number(1), default=4, help="trainings at a time (default: 4)")
+    parser.add_argument("--minutes", type=whole_number(1), help="end after this time (default: when all is done)")
+    parser.add_argument("--out", type=Path, help="logs and runs (default: runs/gpu, of a rehearsal runs/gpu-rehearsal)")
+    parser.add_argument("--rehearse", action="store_true", help="on the CPU in small")
+    return parser
+
+
+def main(argv: Sequence[str]) -> None:
+    start, parser = time.monotonic(), build_parser()
+    args = parser.parse_args(argv)
+    args.seeds = seeds_of(parser, args.seeds)
+    if not args.rehearse and not torch.cuda.is_available():
+        raise Failure("PyTorch sees no GPU here: --rehearse tries all parts on the CPU in small")
+    args.out = (args.out or ROOT / "runs" / ("gpu-rehearsal" if args.rehearse else "gpu")).absolute()
+    parts = Parts(args, SMALL if args.rehearse else FULL)
+    for part in args.parts or ():
+        if part in TRAINED and part not in parts.raw:
+            parser.error(f"the part {part} needs --{part} FOLDER with the recipe's raw text")
+    deadline = start + (MINUTE * args.minutes if args.minutes else threading.TIMEOUT_MAX / 2)
+    failed = []
+    with locked(args.out) as lock:
+        parts.results.mkdir(parents=True, exist_ok=True)
+        for part in args.parts or PARTS:
+            stages = parts.stages(part)
+            if not stages:
+                say(f"{part}: left out, because it needs --{part} FOLDER with the recipe's raw text")
+                continue
+            try:
+                check(part, stages, args.out / part, deadline, None if lock < 0 else lock)
+            except Cut as error:
+                raise Failure(f"{part}: {error}") from None
+            except Failure as error:
+                say(f"{part}: {error}")
+                failed.append(part)
+    if failed:
+        raise Failure(f"not done: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,158 @@
+"""What ``scripts/check_gpu.sh`` runs: the commands of every part, in full on a GPU or in small on a CPU."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Sequence
+
+from ..command import Failure
+from ..processes import SCRIPTS
+from ..recipes import load_recipe
+from ..systems import read_systems
+
+ROOT = SCRIPTS.parent
+TRAINED = ("multi30k", "mix")
+"""Recipes, and parts of the same name."""
+
+PARTS = ("tests", "train", "families", "compile", "decode", "rope", "criterion", *TRAINED)
+GROUP = 5
+"""How many systems a benchmark measures in one process, beside fairseq's: a model of base size fills gigabytes."""
+
+Command = List[str]
+
+
+class Stage(NamedTuple):
+    """Commands that run at the same time."""
+
+    name: str
+    commands: List[Command]
+    outputs: List[Path]
+    """Without them it is not done."""
+
+
+class Scale(NamedTuple):
+    """How large everything is."""
+
+    device: str
+    size: str
+    """The size in the names of architectures; trainings have that of their recipe."""
+    training: Sequence[str] = ()
+    """Options of ``benchmark.sh train``, and likewise below."""
+    decoding: Sequence[str] = ()
+    rope: Sequence[str] = ()
+    criterion: Sequence[str] = ()
+    multi30k: Sequence[str] = ()
+    """Options of ``reproduce.sh``, and likewise below."""
+    mix: Sequence[str] = ()
+
+
+FULL = Scale(
+    "cuda",
+    "base",
+    training=("--tokens", "25000"),
+    decoding=("--sentences", "256", "64", "1"),
+    rope=("--sentences", "893"),  # of 28 tokens
+    criterion=("--tokens", "25000"),
+    mix=("--device-tokens", "25000"),
+)
+_SMALL = ("--tokens", "200", "--vocabulary", "200", "--repeats", "2")
+_SHORT = ("--max-update", "10", "--save-every", "2")
+SMALL = Scale(
+    "cpu",
+    "tiny",
+    training=_SMALL,
+    decoding=("--sentences", "2", "1", "--length", "4", "--vocabulary", "200", "--repeats", "2"),
+    rope=("--sentences", "2", "--repeats", "2"),
+    criterion=_SMALL,
+    multi30k=_SHORT,
+    mix=_SHORT,
+)
+
+
+class Parts:
+    """The stages of every part.
+
+    Args:
+        args: options of the command line.
+        scale: :data:`FULL` writes figures to ``results/``, :data:`SMALL` to the folder of ``--out``.
+
+    Raises:
+        Failure: a folder with text is missing.
+    """
+
+    def __init__(self, args: argparse.Namespace, scale: Scale) -> None:
+        self.args, self.scale = args, scale
+        self.results: Path = args.out / "results" if scale is SMALL else ROOT / "results"
+        self.raw: Dict[str, Path] = {name: getattr(args, name).absolute() for name in TRAINED if getattr(args, name)}
+        for name, folder in self.raw.items():
+            if not folder.is_dir():
+                raise Failure(f"{folder}: no such folder for --{name}")
+
+    def stages(self, part: str) -> List[Stage]:
+        """What a part runs, one stage after the other; nothing if it needs text that is not given."""
+        if part in TRAINED:
+            return self._training(part) if part in self.raw else []
+        stages: List[Stage] = getattr(self, f"_{part}")()
+        return stages
+
+    def _tests(self) -> List[Stage]:
+        return [Stage("tests", [[sys.executable, "-m", "pytest", "-m", "gpu", "-q", str(ROOT / "tests")]], [])]
+
+    def _benchmark(self, what: str, name: str, *options: str) -> Stage:
+        file = self.results / f"benchmark-{name}-{self.scale.device}.json"
+        words = [what, "--device", self.scale.device, "--out", str(file), *options]
+        return Stage(name, [[str(SCRIPTS / "benchmark.sh"), *words]], [file])
+
+    def _steps(self, name: str, archs: Sequence[str], *options: str) -> Stage:
+        systems = ["--baseline", "stock", "--archs", *archs, "--precision", "bf16", "--memory"]
+        small = ["--", "--encoder-layers", "1", "--decoder-layers", "1"] if self.scale is SMALL else []
+        return self._benchmark("train", name, *systems, *self.scale.training, *options, *small)
+
+    def _families_in_groups(self) -> List[List[str]]:
+        archs = [system.arch for system in read_systems([f"*_{self.scale.size}"], [], None)]
+        return [archs[first : first + GROUP] for first in range(0, len(archs), GROUP)]
+
+    def _train(self) -> List[Stage]:
+        archs = [f"transformer_sinusoidal_{self.scale.size}", f"roformer_{self.scale.size}"]
+        return [self._steps("train-bf16", archs, "--profile")]
+
+    def _families(self) -> List[Stage]:
+        groups = enumerate(self._families_in_groups(), start=1)
+        return [self._steps(f"train-families-{number}", group) for number, group in groups]
+
+    def _compile(self) -> List[Stage]:
+        """fairseq's own with and without; of the families only compiled, as the part before has the others."""
+        groups = enumerate(self._families_in_groups(), start=1)
+        return [
+            self._steps(f"train-compiled-{number}", ["stock+compile", *(f"{arch}+compile" for arch in group)])
+            for number, group in groups
+        ]
+
+    def _decode(self) -> List[Stage]:
+        options = ["--archs", f"roformer_{self.scale.size}", "--profile", *self.scale.decoding]
+        return [self._benchmark("decode", "decode", *options)]
+
+    def _rope(self) -> List[Stage]:
+        return [self._benchmark("rope", "rope", *self.scale.rope)]
+
+    def _criterion(self) -> List[Stage]:
+        return [self._benchmark("criterion", "criterion", *self.scale.criterion)]
+
+    def _training(self, recipe: str) -> List[Stage]:
+        """Trainings, as many at a time as ``--runs``; then the report on all of them."""
+        rest = read_systems([f"*_{recipe}"], [], None) if recipe == "multi30k" else []
+        archs = list(dict.fromkeys([*load_recipe(recipe).archs, *(system.arch for system in rest)]))
+        if self.scale is SMALL:
+            archs = ["roformer_tiny", "transformer_sinusoidal_tiny"]
+        out = self.args.out / recipe
+        options = ["--data", self.raw[recipe], "--out", out, "--results", self.results, "--report", out / "report"]
+        script = [SCRIPTS / "reproduce.sh", recipe, *options, *getattr(self.scale, recipe)]
+
+        def command(archs: Sequence[str], seeds: Sequence[int]) -> Command:
+            return [str(word) for word in (*script, "--archs", *archs, "--seeds", *seeds)]
+
+        seeds, runs = self.args.seeds, self.args.runs
+        of_archs = [archs[first::runs] for first in range(min(runs, len(archs)))]
+        divided = min(len(seeds), max(1, runs // len(archs)))
+        shares = [command(some, seeds[first::divided]) for some in of_archs for first in range(divided)]
+        return [Stage("trainings", shares, []), Stage("report", [command(archs, seeds)], [])]
