@@ -12,7 +12,7 @@ from fairseq_rope.attention import PositionalMultiheadAttention
 from pipeline.benchmark.kinds import KINDS
 from pipeline.benchmark.train import OPTIMIZER, Candidate, build_trainer
 
-from .measuring import CPU, FLAGS, SPREAD, TRAIN, TRANSLATION, measured
+from .measuring import CPU, DECODE, FLAGS, SPREAD, TRAIN, TRANSLATION, measured
 
 
 @pytest.mark.slow
@@ -83,7 +83,20 @@ def test_stock_is_fairseq_and_ours_is_not():
 
 def test_a_candidate_names_its_parts():
     assert Candidate.parse("roformer_tiny:cross_entropy:sgd@bf16", TRANSLATION)[2:] == (
-        *("roformer_tiny", "cross_entropy", "sgd", "bf16"),
+        *("roformer_tiny", "cross_entropy", "sgd", "bf16", False),
     )
-    assert Candidate.parse("roformer_tiny::sgd", TRANSLATION)[3:] == (TRANSLATION.criterion, "sgd", "fp32")
+    assert Candidate.parse("roformer_tiny::sgd+compile", TRANSLATION)[2:] == (
+        *("roformer_tiny", TRANSLATION.criterion, "sgd", "fp32", True),
+    )
     assert Candidate.parse("roformer_mlm_tiny", KINDS["masked_lm"])[3] == "fused_masked_lm"
+
+
+@pytest.mark.parametrize("what", [TRAIN, DECODE], ids=["train", "decode"])
+def test_a_profile_names_the_operators_of_every_candidate(tmp_path, capsys, what):
+    archs = ["--archs", "roformer_tiny", *(["--precisions", "fp32", "--sentences", "2"] if what is DECODE else [])]
+    result = measured(tmp_path, capsys, *what, *archs, "--profile", *FLAGS)
+    named = [row["candidate"] for row in result["rows"] if "CTranslate2" not in row["candidate"]]
+    assert len(result["profile"]) == len(named)
+    for shares in result["profile"].values():
+        assert any(name.startswith("aten::") for name in shares)
+        assert sum(float(share.rstrip("%")) for share in shares.values()) == pytest.approx(100, abs=1)
