@@ -96,7 +96,7 @@ def training_entry(log: TrainLog, averaged: int) -> Dict[str, Any]:
         "target_tokens": log.tokens,
         "target_tokens_per_update": round(log.tokens / log.updates, 1) if log.updates else None,
         "seconds": round(log.seconds),
-        "target_tokens_per_second": round(log.tokens / log.seconds) if log.seconds else None,
+        "target_tokens_per_second": round(log.rate) or None,
         "processes": log.processes,
         "devices": log.devices,
         "averaged": averaged,

@@ -6,6 +6,7 @@ The lost work does not count: neither its updates nor its tokens nor its time.
 
 import math
 import re
+import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
@@ -28,6 +29,7 @@ class Point:
     seconds: float  # since the training began, without what was lost
     nll: float  # per token, base 2
     tokens: float = 0.0  # target tokens of the updates since the point before
+    rate: float = 0.0  # and those of a second, without validation
 
 
 @dataclass
@@ -50,6 +52,13 @@ class TrainLog:
     def seconds(self) -> float:
         """Wall time, including validation and the writing of checkpoints."""
         return _seconds(self)
+
+    @property
+    def rate(self) -> float:
+        """Target tokens per second: the median over the points, in which pauses, validation and reading data at the
+        start do not count."""
+        rates = [point.rate for point in self.train if point.rate]
+        return statistics.median(rates) if rates else (self.tokens / self.seconds if self.seconds else 0.0)
 
     @property
     def tokens(self) -> int:
@@ -120,7 +129,7 @@ def _add(log: TrainLog, offset: float, kind: str, values: Dict[str, Any]) -> Non
         log.epochs.append(Point(updates, seconds, nll, tokens))
     else:
         before = log.train[-1].updates if log.train else 0
-        log.train.append(Point(updates, seconds, nll, tokens * (updates - before)))
+        log.train.append(Point(updates, seconds, nll, tokens * (updates - before), float(values.get("wps", 0))))
 
 
 def thinned(points: Sequence[Point], most: int) -> List[Point]:

@@ -5,8 +5,9 @@ import json
 STAMP = "2026-01-01 00:00:00 | INFO | "
 
 
-def inner(updates, wpb, wall, nll=2.0):
+def inner(updates, wpb, wall, nll=2.0, **more):
     values = dict(epoch=1, nll_loss=str(nll), wpb=str(wpb), num_updates=str(updates), train_wall="1", wall=str(wall))
+    values.update(more)
     return f"{STAMP}train_inner | {json.dumps(values)}"
 
 

@@ -48,6 +48,14 @@ def test_the_devices_are_those_of_the_last_process(tmp_path):
     assert log.devices == ["B C"]
 
 
+def test_the_rate_does_not_depend_on_a_pause(tmp_path):
+    rates, walls = (90, 100, 1, 110, 95), (10, 20, 1020, 1029, 1039)
+    lines = [inner(10 * n, 100, wall, wps=str(rate)) for n, (wall, rate) in enumerate(zip(walls, rates), start=1)]
+    log = read(tmp_path, [*start(), *lines])
+    assert log.rate == 95 and log.seconds == 1039
+    assert read(tmp_path, [*start(), epoch(4, 100, 8)]).rate == 400 / 8
+
+
 def test_a_log_without_training_is_refused(tmp_path):
     with pytest.raises(LogError, match=r"no line of training: run scripts/train\.sh again"):
         read(tmp_path, start())
