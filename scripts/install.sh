@@ -31,13 +31,13 @@ version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 # shows that a command lives; its output goes to the log
 watch() { "$PYTHON" "$RUN" pipeline.alive "$VENV/install.log" "$@"; }
 install() {
-  # a failed attempt leaves an environment without pip behind
   if [[ -n ${WHEELS:-} ]]; then
-    watch "$PYTHON" -I -m venv --clear --system-site-packages "$VENV" || return
+    watch "$PYTHON" -I -m venv --system-site-packages "$VENV" || return
     watch "$VENV/bin/python" -I -m pip install --no-index --no-deps "${wheels[@]}" || return
     watch "$VENV/bin/python" -I -c 'import torch, fairseq'
     return
   fi
+  # a failed attempt leaves an environment without pip behind
   "$VENV/bin/python" -I -m pip --version >/dev/null 2>&1 || watch "$PYTHON" -I -m venv "$VENV" || return
   # later versions of pip refuse the metadata of omegaconf 2.0.x, which the official fairseq needs
   case $version in 3.9 | 3.10) watch "$VENV/bin/python" -I -m pip install 'pip<24.1' || return ;; esac

@@ -119,9 +119,8 @@ def measure(
     candidates: List[Candidate],
     sentences: int,
     rates: Dict[str, float],
-    profiles: Dict[str, Dict[str, str]],
-) -> List[Dict[str, Any]]:
-    """Rows of the table for one batch with this number of sentences; adds to ``profiles`` with ``--profile``."""
+) -> Tuple[List[Dict[str, Any]], Dict[str, Dict[str, str]]]:
+    """Rows of the table for one batch with this number of sentences; with ``--profile`` also each candidate's."""
     args, hypotheses_of = systems.args, {}
     batch = make_batch(systems.words, sentences=sentences, length=args.source_length)
     size = about(batch, systems.words.pad())
@@ -137,9 +136,9 @@ def measure(
         return translate
 
     seconds = interleaved({c.name: run_of(c) for c in candidates}, args.repeats, args.device)
-    if args.profile:  # PyTorch's profiler sees nothing of CTranslate2
-        own = [candidate for candidate in candidates if not candidate.function.endswith("CTranslate2")]
-        profiles.update({f"{c.name}, {sentences}": shares(run_of(c), args.device) for c in own})
+    # PyTorch's profiler sees nothing of CTranslate2
+    own = [c for c in candidates if args.profile and not c.function.endswith("CTranslate2")]
+    profiles = {f"{c.name}, {sentences}": shares(run_of(c), args.device) for c in own}
     rows: List[Dict[str, Any]] = []
     reference: Dict[str, str] = {}
     for candidate, columns in zip(candidates, compared(seconds, candidates[0].name).values()):
@@ -149,7 +148,7 @@ def measure(
         rate = rates.get(candidate.precision)  # none is measured of int8
         row["share of peak"] = f"{total / columns['seconds'] / rate / 1e12:.1%}" if rate else "-"
         rows.append({**row, **agreement(hypotheses, hypotheses_of[of], "" if of == candidate.name else of)})
-    return rows
+    return rows, profiles
 
 
 def run(args: argparse.Namespace) -> Result:
@@ -163,8 +162,8 @@ def run(args: argparse.Namespace) -> Result:
         raise BenchmarkError(f"--length must be less than {systems.stock.max_decoder_positions()}, not {args.length}")
     candidates = all_candidates(systems, list(dict.fromkeys(args.archs)), args.precisions)
     rates = peaks(args.precisions, args.device)
-    profiles: Dict[str, Dict[str, str]] = {}
-    rows = [row for sentences in args.sentences for row in measure(systems, candidates, sentences, rates, profiles)]
+    measured = [measure(systems, candidates, sentences, rates) for sentences in args.sentences]
+    profiles = {name: shown for _, profiles in measured for name, shown in profiles.items()}
     return {
         "what": f"beam search, {args.vocabulary:,} types, random parameters; times as fast as {candidates[0].name}",
         "beam": args.beam,
@@ -175,7 +174,7 @@ def run(args: argparse.Namespace) -> Result:
         "repeats": args.repeats,
         "measured peak (TFLOP/s)": rates,
         **({"profile": profiles} if profiles else {}),
-        "rows": rows,
+        "rows": [row for rows, _ in measured for row in rows],
     }
 
 

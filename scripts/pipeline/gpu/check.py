@@ -30,7 +30,7 @@ import torch
 from ..command import Failure, Parser, run, say, whole_number
 from ..failures import last_error
 from ..lock import locked
-from ..provenance import machine, provenance
+from ..provenance import provenance
 from ..steps import Steps
 from ..sweep import device
 from ..sweep.options import seeds_of
@@ -108,7 +108,7 @@ def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, loc
     folder.mkdir(parents=True, exist_ok=True)
     for stage in stages:
         steps = Steps(folder)
-        steps.setting(f"{about} {machine()}")
+        steps.setting(str(about))
         for command in stage.commands:
             steps.setting(" ".join(command))
         log = folder / f"{stage.name}.log"

@@ -115,7 +115,9 @@ def speed(system: System, baseline: Optional[System]) -> Optional[float]:
 def _conditions(result: Result) -> Tuple[Any, ...]:
     """The conditions on which the speed of a training depends; None if not recorded."""
     run = result["run"]
-    return run.get("threads"), run.get("jobs"), run["machine"], tuple(result["training"]["devices"])
+    training = result["training"]
+    rate = training.get("rate", "mean")  # of older files
+    return run.get("threads"), run.get("jobs"), run["machine"], tuple(training["devices"]), rate
 
 
 def step(system: System, baseline: Optional[System], steps: Sequence[Dict[str, float]]) -> Optional[float]:

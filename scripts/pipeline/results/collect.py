@@ -97,6 +97,7 @@ def training_entry(log: TrainLog, averaged: int) -> Dict[str, Any]:
         "target_tokens_per_update": round(log.tokens / log.updates, 1) if log.updates else None,
         "seconds": round(log.seconds),
         "target_tokens_per_second": round(log.rate) or None,
+        **({"rate": "median"} if any(point.rate for point in log.train) else {}),
         "processes": log.processes,
         "devices": log.devices,
         "averaged": averaged,

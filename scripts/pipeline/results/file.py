@@ -36,7 +36,7 @@ SHAPE: Dict[str, Any] = {
     "seed": WHOLE,
     "entries": {"*": PLAIN},
     "run": {**RUN, "task?": TEXT, "max_update?": DIGITS, "threads?": PLAIN, "jobs?": PLAIN},
-    "training": {**dict.fromkeys(COSTS, WHOLE), **RATES, "seconds": NUMBER, "devices": [TEXT]},
+    "training": {**dict.fromkeys(COSTS, WHOLE), **RATES, "rate?": TEXT, "seconds": NUMBER, "devices": [TEXT]},
     "data": {**DATA, "pairs?": {"train?": NULL_OR_NUMBER, "valid?": NULL_OR_NUMBER}, "command?": TEXT},
     "grid?": [{"*": NUMBER}],
     "curve": {"train": CURVE, "valid": CURVE},

@@ -10,7 +10,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_rope import RoFormerModel
 from fairseq_rope.attention import PositionalMultiheadAttention
-from pipeline.benchmark import BenchmarkError, rope
+from pipeline.benchmark import BenchmarkError, criterion, rope
 from pipeline.benchmark.__main__ import build_parser, main
 from pipeline.benchmark.decode import OWN_CONVERTER
 
@@ -158,6 +158,20 @@ def test_the_script_explains_itself_and_refuses_in_one_line():
         failed = run(script, *words, fails=True)
         assert failed.returncode == 2
         one_line(failed, message)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_both_criteria_have_the_same_gradients(tmp_path, capsys, precision):
+    sizes = ["--tokens", "30", "--width", "16", "--vocabulary", "50", "--precisions", precision]
+    result = measured(tmp_path, capsys, "criterion", *sizes, "--repeats", "2", "--device", "cpu")
+    assert [row["loss"] for row in result["rows"]] == list(criterion.LOSSES)
+    args = build_parser().parse_args(["criterion", *sizes])
+    args.device = CPU
+    both = zip(*(criterion.gradients(loss, args, precision)() for loss in criterion.LOSSES.values()))
+    for stock, ours in both:
+        torch.testing.assert_close(ours, stock, **({"rtol": 0.02, "atol": 0.02} if precision == "bf16" else {}))
+    with pytest.raises(BenchmarkError, match="--tokens, --width and --vocabulary must be at least 1"):
+        main(["criterion", "--tokens", "0"])
 
 
 @pytest.mark.gpu

@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -96,7 +95,7 @@ def test_a_part_is_done_once_and_a_failure_does_not_end_the_others(tmp_path, cap
 
 
 def test_a_cut_ends_all_commands_and_leaves_the_other_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(check, "MINUTE", 4.0)
+    monkeypatch.setattr(check, "MINUTE", 10.0)
     files = [tmp_path / name for name in "abc"]
     sleep = "import os, time; open({!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     stage = Stage("long", [python(sleep.format(str(file))) for file in files], [])
@@ -104,9 +103,11 @@ def test_a_cut_ends_all_commands_and_leaves_the_other_parts(tmp_path, monkeypatc
     start = time.monotonic()
     with pytest.raises(Failure, match="rope: the time is over"):
         main(["--rehearse", "--minutes", "1", "--out", str(tmp_path / "out"), "--parts", "rope", "criterion"])
-    assert time.monotonic() - start < 30 and not (tmp_path / "out/criterion").exists()
-    for file in files:
-        with suppress(FileNotFoundError), pytest.raises(ProcessLookupError):
+    assert time.monotonic() - start < 40 and not (tmp_path / "out/criterion").exists()
+    began = [file for file in files if file.is_file()]
+    assert began
+    for file in began:
+        with pytest.raises(ProcessLookupError):
             os.kill(int(file.read_text()), 0)
 
 
