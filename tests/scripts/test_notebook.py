@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from PIL import Image
 
 from ..commands import ENVIRONMENT, ROOT
 from ..processes import preloaded
@@ -19,6 +18,7 @@ def test_the_notebook_is_stored_without_outputs():
 
 @pytest.mark.slow
 def test_the_notebook_trains_translates_and_draws(tmp_path, monkeypatch, capsys):
+    images = pytest.importorskip("PIL.Image")  # comes with matplotlib
     monkeypatch.chdir(tmp_path)
     for name, value in {**ENVIRONMENT, **preloaded()}.items():
         monkeypatch.setenv(name, value)
@@ -27,4 +27,4 @@ def test_the_notebook_trains_translates_and_draws(tmp_path, monkeypatch, capsys)
     exec(program.replace('"--max-update", 500', '"--max-update", 125'), {})
     assert "[train] train: " in capsys.readouterr().out
     for name in ("bias.png", "distance.png"):
-        assert min(Image.open(tmp_path / "first_steps" / name).size) > 300
+        assert min(images.open(tmp_path / "first_steps" / name).size) > 300
