@@ -135,7 +135,8 @@ def _curves(systems: Sequence[System], curve: str, over: str) -> "Figure":
 
     figure = _figure(9, 4.2)
     axes = figure.subplots()
-    longest = max(max(result["curve"][curve][over], default=0) for system in systems for result in system.results)
+    places = [x for system in systems for result in system.results for x in result["curve"][curve][over]]
+    longest = max((x for x in places if x is not None), default=0)
     named = [(unit, name) for least, unit, name in UNITS if longest >= least]
     unit, name = named[0] if over == "seconds" else (1, "updates")
     runs = []
@@ -143,7 +144,7 @@ def _curves(systems: Sequence[System], curve: str, over: str) -> "Figure":
         look: Any = {"color": COLOURS[place % len(COLOURS)], "ls": STYLES[place // len(COLOURS) % len(STYLES)]}
         for number, result in enumerate(system.results):
             points = result["curve"][curve]
-            if points["nll"]:
+            if points["nll"] and None not in points[over]:
                 runs.append((number > 0, -points["nll"][-1], plain(system.label), points, look))
     for further, _, label, points, look in sorted(runs, key=lambda run: run[:3]):
         axes.plot([x / unit for x in points[over]], points["nll"], label=None if further else label, lw=1.4, **look)

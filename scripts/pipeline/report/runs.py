@@ -77,13 +77,14 @@ def costs(system: System, tokens: str) -> Dict[str, str]:
     """
     ends = [2 ** result["curve"]["valid"]["nll"][-1] for result in system.results if result["curve"]["valid"]["nll"]]
     timed = all("jobs" in result["run"] for result in system.results)  # known how many runs shared the machine
+    times = [result["training"]["seconds"] for result in system.results]
     trained = round(system.average("parameters_trained"))
     return {
         "updates": f"{system.average('updates'):,.0f}",
         "parameters trained": f"{trained:,}" if trained != system.parameters else "",
         tokens: f"{system.average('target_tokens'):,.0f}",
         "tokens per update": f"{system.average('target_tokens_per_update'):,.0f}",
-        "wall time": _duration(system.average("seconds")) if timed else "",
+        "wall time": _duration(mean(times)) if timed and all(times) else "",
         "tokens per second": f"{system.average('target_tokens_per_second'):,.0f}" if timed else "",
         "checkpoints averaged": ", ".join(dict.fromkeys(str(r["training"]["averaged"]) for r in system.results)),
         "validation perplexity ↓": f"{mean(ends):.2f}" if ends else "",

@@ -19,7 +19,8 @@ REMEDY = "make it again with scripts/reproduce.sh, or remove it"
 ROUNDED = 0.0051
 """How far a figure with two decimals may be from the exact one: half of the last digit, plus the error of floats."""
 
-CURVE = {"updates": [WHOLE], "seconds": [NUMBER], "nll": [between(0, 1000)]}
+CURVE = {"updates": [WHOLE], "seconds": [NULL_OR_NUMBER], "nll": [between(0, 1000)]}
+"""Times are null where they are not known."""
 RUN = {"command": TEXT, "flags": TEXT, "versions": {"*": TEXT}, "machine": TEXT, "commit?": NULL_OR_TEXT}
 COSTS = ("parameters", "parameters_trained", "updates", "target_tokens", "averaged")
 RATES = {"target_tokens_per_update": NULL_OR_NUMBER, "target_tokens_per_second": NULL_OR_NUMBER}
@@ -36,7 +37,7 @@ SHAPE: Dict[str, Any] = {
     "seed": WHOLE,
     "entries": {"*": PLAIN},
     "run": {**RUN, "task?": TEXT, "max_update?": DIGITS, "threads?": PLAIN, "jobs?": PLAIN},
-    "training": {**dict.fromkeys(COSTS, WHOLE), **RATES, "rate?": TEXT, "seconds": NUMBER, "devices": [TEXT]},
+    "training": {**dict.fromkeys(COSTS, WHOLE), **RATES, "rate?": TEXT, "seconds": NULL_OR_NUMBER, "devices": [TEXT]},
     "data": {**DATA, "pairs?": {"train?": NULL_OR_NUMBER, "valid?": NULL_OR_NUMBER}, "command?": TEXT},
     "grid?": [{"*": NUMBER}],
     "curve": {"train": CURVE, "valid": CURVE},

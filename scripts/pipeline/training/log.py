@@ -1,19 +1,22 @@
 """Reads fairseq-train's JSON log of a run, across interruptions.
 
-fairseq counts its wall time anew in each process, and a continued run repeats the updates behind its last checkpoint.
-The lost work does not count: neither its updates nor its tokens nor its time.
+A continued run repeats the updates behind its last checkpoint. The lost work does not count: neither its updates nor
+its tokens nor its time. Times are those at which lines were written: fairseq's own ``wall`` begins anew in each
+process, and stays 0 in one that continued within an epoch.
 """
 
 import math
 import re
 import statistics
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ..progress import LOADED, log_line
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) \(num\. trained: ([\d,]+)\)")
+TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| ")
 DEVICE = re.compile(r"rank\s+(\d+): capabilities = .*; name = (.*\S)")
 
 
@@ -79,14 +82,16 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
     """
     log = TrainLog()
     started, offset = 0, 0.0  # updates at which this process began, and the seconds before it
+    began = now = datetime.min
     waiting = False
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
+            now = _time(line, now)
             sizes = PARAMETERS.search(line)
             if sizes:
                 log.parameters, log.trained = (int(number.replace(",", "")) for number in sizes.groups())
                 log.processes += 1
-                started, waiting = 0, True
+                began, started, waiting = now, 0, True
             elif loaded := LOADED.search(line):
                 started = int(loaded[1])
             elif DEVICE.search(line):
@@ -98,7 +103,7 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
                     continue
                 if waiting:
                     offset, waiting = _forget_behind(log, started), False
-                _add(log, offset, kind, values)
+                _add(log, offset + (now - began).total_seconds(), kind, values)
     if not log.updates and not may_be_empty:
         raise LogError(f"{path} has no line of training: run scripts/train.sh again")
     return log
@@ -112,20 +117,27 @@ def _forget_behind(log: TrainLog, updates: int) -> float:
     return _seconds(log)
 
 
+def _time(line: str, before: datetime) -> datetime:
+    """When a line was written; one that does not say so is as old as the line before. A kill can join two lines."""
+    try:
+        return datetime.fromisoformat(TIME.findall(line)[-1])
+    except (IndexError, ValueError):
+        return before
+
+
 def _seconds(log: TrainLog) -> float:
-    return max((point.seconds for point in log.train + log.epochs), default=0.0)
+    return max((point.seconds for point in log.train + log.valid + log.epochs), default=0.0)
 
 
-def _add(log: TrainLog, offset: float, kind: str, values: Dict[str, Any]) -> None:
+def _add(log: TrainLog, seconds: float, kind: str, values: Dict[str, Any]) -> None:
     prefix = "" if kind == "train_inner" else f"{kind}_"
     updates = int(values[f"{prefix}num_updates"])
     nll = float(values.get(f"{prefix}nll_loss", values.get(f"{prefix}loss", "nan")))  # both are in bits per token
-    if kind == "valid":  # has no time of its own
+    tokens = float(values.get(f"{prefix}wpb", 0))
+    if kind == "valid":
         log.valid = [point for point in log.valid if point.updates != updates]
-        log.valid.append(Point(updates, max(_seconds(log), offset), nll))
-        return
-    seconds, tokens = offset + float(values[f"{prefix}wall"]), float(values.get(f"{prefix}wpb", 0))
-    if kind == "train":
+        log.valid.append(Point(updates, seconds, nll))
+    elif kind == "train":
         log.epochs.append(Point(updates, seconds, nll, tokens))
     else:
         before = log.train[-1].updates if log.train else 0

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pipeline.report.pictures import _curves
 from pipeline.report.recipe import still_falling
 
 from .made_results import recipe, result, row
@@ -46,6 +47,19 @@ def test_costs_are_those_of_the_log_and_said_once_if_they_are_alike(tmp_path):
     )
     result(tmp_path, ROTARY, speed=80)  # not recorded how many runs shared the machine
     assert recipe(tmp_path)["made"]["costs"]["wall time"] == ["", "0 min 50 s"]
+
+
+def test_times_that_are_not_known_are_left_out(tmp_path):
+    points = {"updates": [10, 20], "seconds": [None, None], "nll": [3.0, 2.0]}
+    result(tmp_path, SINUSOIDAL, measured=MEASURED)
+    path = result(tmp_path, ROTARY, measured=MEASURED, speed=None, more={"curve": {"train": points, "valid": points}})
+    made = json.loads(path.read_text())
+    made["training"]["seconds"] = None
+    path.write_text(json.dumps(made))
+    shown = recipe(tmp_path)
+    assert shown["made"]["costs"]["wall time"] == ["", "0 min 50 s"]
+    for over, lines in (("seconds", 1), ("updates", 2)):
+        assert len(_curves(shown["ran"], "valid", over).axes[0].get_lines()) == lines
 
 
 def test_a_command_stands_once_for_all_its_runs(tmp_path):

@@ -20,7 +20,7 @@ def test_of_a_run_that_was_killed_there_is_what_its_log_has(finished, tmp_path):
     assert result["unfinished"] == "killed in RUN/train.log and DATA" and result["variant"] == "x"
     assert result["tests"] == {} and result["curve"]["valid"]["updates"] == [20, 30]
     training = result["training"]
-    assert (training["updates"], training["seconds"], training["parameters"]) == (30, 60, 1234)
+    assert (training["updates"], training["seconds"], training["parameters"]) == (30, 63, 1234)
     assert training["target_tokens"] == 10 * 100 + 10 * 110 + 10 * 999
     path = tmp_path / "r/x.json"
     write_result(result, path)

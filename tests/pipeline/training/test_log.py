@@ -7,7 +7,7 @@ import pytest
 from pipeline.results.collect import POINTS
 from pipeline.training.log import LogError, Point, read_log, thinned
 
-from .logs import KILLED, RESUMED, STAMP, epoch, inner, start
+from .logs import KILLED, RESUMED, epoch, inner, stamp, start
 
 
 def read(tmp_path, lines):
@@ -20,9 +20,20 @@ def test_what_a_kill_lost_counts_neither_as_updates_nor_as_tokens_nor_as_time(tm
     log = read(tmp_path, [*KILLED, inner(35, 50, 70)[:-9], *RESUMED])
     assert (log.updates, log.processes, log.parameters, log.trained) == (42, 2, 1234, 1200)
     assert log.tokens == 10 * 100 + 10 * 110 + 10 * 120 + 10 * 130 + 2 * 140
-    assert log.seconds == 40 + 55  # fairseq counts anew in each process
-    assert [(p.updates, p.seconds) for p in log.train] == [(10, 20), (20, 40), (30, 65), (40, 90)]
-    assert [(p.updates, p.seconds, p.nll) for p in log.valid] == [(20, 40, 3), (30, 65, 2)]
+    assert log.seconds == 42 + 55  # the pause between the processes does not count
+    assert [(p.updates, p.seconds) for p in log.train] == [(10, 20), (20, 40), (30, 67), (40, 92)]
+    assert [(p.updates, p.seconds, p.nll) for p in log.valid] == [(20, 42, 3), (30, 71, 2)]
+
+
+def test_a_line_has_the_last_time_in_it_or_that_of_the_line_before(tmp_path):
+    """A kill cuts a line, and the next one goes on behind it."""
+    lines = [
+        *start(),
+        stamp(5)[:-9] + inner(10, 1, 20),
+        inner(20, 1, 40)[22:],
+        inner(30, 1, 50).replace("2026", "0000"),
+    ]
+    assert [point.seconds for point in read(tmp_path, lines).train] == [20, 20, 20]
 
 
 def test_a_training_that_began_anew_counts_once(tmp_path):
@@ -42,7 +53,7 @@ def test_a_run_too_short_for_a_line_every_ten_updates_has_the_mean_of_its_epoch(
 def test_the_devices_are_those_of_the_last_process(tmp_path):
     def devices(*names):
         text = "fairseq.utils | rank {:3d}: capabilities =  9.0  ; total memory = 9.000 GB ; name = {:40s}"
-        return [STAMP + text.format(rank, name) for rank, name in enumerate(names)]
+        return [stamp() + text.format(rank, name) for rank, name in enumerate(names)]
 
     log = read(tmp_path, [*start(), *devices("A", "A"), inner(10, 1, 1), *start(10), *devices("B C"), inner(20, 1, 1)])
     assert log.devices == ["B C"]
