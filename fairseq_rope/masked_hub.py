@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, List, Tuple
 
 import torch
+from fairseq.data import encoders
 from fairseq.models.roberta.hub_interface import RobertaHubInterface
 
 from .wordpieces import VOCABULARY
@@ -11,8 +12,43 @@ from .wordpieces import VOCABULARY
 MASK = "<mask>"
 
 
+class Splitter:
+    """A tokenizer and subwords as one of fairseq's ``bpe``.
+
+    Args:
+        tokenizer: fairseq's, or None.
+        bpe: fairseq's, or None; without it, text is refused.
+    """
+
+    def __init__(self, tokenizer: Any, bpe: Any) -> None:
+        self.tokenizer, self._bpe = tokenizer, bpe
+
+    @property
+    def bpe(self) -> Any:
+        if self._bpe is None:
+            raise ValueError(
+                "how to split text is not known: give from_pretrained the bpe and the tokenizer of the training, such "
+                "as bpe='subword_nmt', tokenizer='moses'"
+            )
+        return self._bpe
+
+    def encode(self, x: str) -> str:
+        return str(self.bpe.encode(self.tokenizer.encode(x) if self.tokenizer else x))
+
+    def decode(self, x: str) -> str:
+        words = self.bpe.decode(x)
+        return str(self.tokenizer.decode(words) if self.tokenizer else words)
+
+
 class MaskedHub(RobertaHubInterface):
-    """fairseq's interface, with a ``fill_mask`` that keeps spaces and takes special symbols as answers."""
+    """fairseq's interface, with a tokenizer before the subwords.
+
+    Its ``fill_mask`` keeps spaces, and takes special symbols as answers.
+    """
+
+    def __init__(self, cfg: Any, task: Any, model: Any) -> None:
+        super().__init__(cfg, task, model)
+        self.bpe: Any = Splitter(encoders.build_tokenizer(cfg.tokenizer), encoders.build_bpe(cfg.bpe))
 
     @torch.no_grad()
     def fill_mask(self, masked_input: str, topk: int = 5) -> List[Tuple[str, float, str]]:

@@ -23,7 +23,7 @@ EPS = 1e-5  # of fairseq's layer norms
 
 
 class RoFormerMaskedEncoder(RobertaEncoder):
-    """RoBERTa's encoder and head around this plugin's stack of layers; the special symbol is ``<s>``."""
+    """RoBERTa's encoder and head around this plugin's stack of layers; the first token, ``<s>``, is special."""
 
     def __init__(self, args: Any, dictionary: Any) -> None:
         super().__init__(args, dictionary)
@@ -37,7 +37,7 @@ class RoFormerMaskedEncoder(RobertaEncoder):
 
     def build_encoder(self, args: Any, dictionary: Any, embed_tokens: nn.Embedding) -> PositionalTransformerEncoder:
         cfg = TransformerConfig.from_namespace(args)
-        position = build_position(cfg, "encoder", embed_tokens, dictionary.bos(), limit_flag="--max-positions")
+        position = build_position(cfg, "encoder", embed_tokens, special_idx=None, limit_flag="--max-positions")
         encoder = PositionalTransformerEncoder(cfg, dictionary, embed_tokens, position)
         encoder.apply(init_bert_params)
         for name, parameter in encoder.named_parameters():  # fairseq's function knows layers, and no tables
@@ -50,9 +50,10 @@ class RoFormerMaskedEncoder(RobertaEncoder):
 class RoFormerMaskedModel(RobertaModel):
     """fairseq's RoBERTa, with the position encoding chosen by name.
 
-    ``RoFormerMaskedModel.from_pretrained(folder, "checkpoint.pt", data, bpe=...)`` loads any architecture of the plugin
-    that is a masked language model, for ``fill_mask``, ``extract_features`` and ``predict``. ``data`` has
-    ``dict.txt``; by default it is the folder. If ``vocab.txt`` is there, ``bpe`` is ``wordpiece`` by default.
+    ``RoFormerMaskedModel.from_pretrained(folder, "checkpoint.pt", data, tokenizer=..., bpe=...)`` loads any
+    architecture of the plugin that is a masked language model, for ``fill_mask``, ``extract_features`` and ``predict``.
+    ``data`` has ``dict.txt``; by default it is the folder. If ``vocab.txt`` is there, ``bpe`` is ``wordpiece`` by
+    default. Else both are those of the training: ``moses`` and ``subword_nmt`` after ``prepare_text.sh``.
     """
 
     @classmethod

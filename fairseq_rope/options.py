@@ -2,7 +2,7 @@
 
 import dataclasses
 from argparse import ArgumentParser
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
@@ -47,7 +47,7 @@ def _flag(option: str) -> str:
 
 
 def build_position(
-    cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding, special_idx: int, limit_flag: str = ""
+    cfg: TransformerConfig, side: str, embed_tokens: nn.Embedding, special_idx: Optional[int], limit_flag: str = ""
 ) -> PositionEncoding:
     """Builds the encoding of one side from the configuration.
 
@@ -55,7 +55,7 @@ def build_position(
         cfg: of the whole model.
         side: ``encoder`` or ``decoder``.
         embed_tokens: that side's embeddings.
-        special_idx: the special symbol.
+        special_idx: the special symbol; None: the first token of each text.
         limit_flag: the flag that sets the longest sentence, if it is not that of translation.
 
     Raises:

@@ -12,7 +12,7 @@ exec python "$RUN" pipeline.finetuning.finetune \
   --save-interval '{epochs}' --save-interval-updates 1000000 --no-epoch-checkpoints --no-save-optimizer-state \
   --disable-validation --log-format json --log-interval 10 \
   --arch '{arch}' --task '{task}' --seed '{seed}' --criterion '{task}' --num-classes '{classes}' \
-  '{regression}' --init-token 0 --separator-token 2 --max-positions '{positions}' --shorten-method truncate \
+  '{regression}' --init-token 0 --separator-token 2 --max-positions '{positions}' --required-batch-size-multiple 1 \
   --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-6 --weight-decay 0.01 --clip-norm 1.0 \
   --lr-scheduler polynomial_decay --lr '{lr}' --warmup-updates '{warmup}' --total-num-update '{updates}' \
   --batch-size '{batch}' --max-epoch '{epochs}' \

@@ -32,9 +32,12 @@ def test_a_masked_model_starts_with_berts_values(encoding):
 
 @pytest.mark.parametrize("kind", ["mlm", "lm"])
 def test_the_special_symbol_of_language_models_begins_a_text(kind):
+    """A masked model finds it also where the training has replaced it, and behind padding."""
     model = build_with("tupe_a", kind)
     position = (model.encoder.sentence_encoder if kind == "mlm" else model.decoder).position
     assert position.steps(torch.tensor([[BOS, 7, EOS, 8, EOS, PAD]])).special.tolist() == [[True] + 5 * [False]]
+    replaced = position.steps(torch.tensor([[PAD, 9, BOS, EOS]])).special.tolist()
+    assert replaced == [[False, kind == "mlm", kind == "lm", False]]
     assert build_with("tupe_a").decoder.position.stack.special_idx == EOS
 
 
@@ -160,7 +163,12 @@ def test_a_masked_model_trains_resumes_fills_masks_and_is_tuned(texts, tmp_path)
         assert "_accuracy" in log.stderr + log.stdout, log.stdout[-900:]
 
     words = type("Words", (), dict(encode=str, decode=str))()
-    model = RoFormerMaskedModel.from_pretrained(str(path.parent), path.name, str(texts / "texts"), bpe=None)
+    folder = str(path.parent), path.name, str(texts / "texts")
+    with pytest.raises(ValueError, match="how to split text is not known: give from_pretrained the bpe"):
+        RoFormerMaskedModel.from_pretrained(*folder).encode("The old king")
+    model = RoFormerMaskedModel.from_pretrained(*folder, tokenizer="moses", bpe="characters")
+    assert model.bpe.encode("It isn't.") == "I t ▁ i s n ▁ & a p o s ; t ▁ ."
+    assert model.bpe.decode(model.bpe.encode("It isn't.")) == "It isn't."
     model.bpe = words
     filled = model.fill_mask("The old king <mask> a dog .", topk=3)
     assert filled and all(text.startswith("The old king") and 0 < share < 1 for text, share, _ in filled)

@@ -91,7 +91,7 @@ def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
     if ARCH_MODEL_REGISTRY.get(cfg.arch) is TransformerModel:
         raise CheckpointError(f"{cfg.arch} is an architecture of fairseq's already: there is nothing to convert")
     if not _is_ours(cfg.arch):
-        raise CheckpointError(f"{cfg.arch} is not an architecture of this plugin: only those convert")
+        raise CheckpointError(f"{cfg.arch} is not a translation model of this plugin: only those convert to fairseq's")
     positions = {side: getattr(cfg, f"{side}_position", "unknown") for side in SIDES}
     for side, position in positions.items():
         if position not in COMMON:

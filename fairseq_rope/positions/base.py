@@ -38,7 +38,9 @@ class Stack:
     max_positions: int  # tokens: the longest sentence that the stack accepts
     padding_idx: int
     causal: bool  # True in the decoder: a query sees no later key
-    special_idx: int = -1  # </s> in translation, <s> in language models; -1: no token is special
+    special_idx: Optional[int] = -1
+    """The special symbol: ``</s>`` in translation, ``<s>`` in causal language models; -1: no token is special.
+    None: the first token of each text is, as in masked language models, whose training also replaces ``<s>``."""
     limit_flag: str = ""  # the flag that sets max_positions, if it is not that of translation
 
     @property
@@ -132,7 +134,13 @@ class PositionEncoding(nn.Module):
             positions = torch.arange(tokens.size(1), device=tokens.device)[None]
         else:
             positions = (tokens.ne(self.stack.padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
-        return Steps(positions, tokens.eq(self.stack.special_idx))
+        return Steps(positions, self._special(tokens))
+
+    def _special(self, tokens: Tensor) -> Tensor:
+        if self.stack.special_idx is not None:
+            return tokens.eq(self.stack.special_idx)
+        real = tokens.ne(self.stack.padding_idx)
+        return real & real.cumsum(dim=1).eq(1)
 
     def build_layer(self, attention: nn.Module) -> Optional[nn.Module]:
         """The parameters that one layer has for itself, or None.

@@ -39,8 +39,8 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
 
     Reset (eq. 9): where the query is the special symbol, the term is ``theta_1``; where only the key is, ``theta_2``.
     As in the authors' code, the two numbers of a head are ``(t U_Q)(t U_K)^T / sqrt(2D)`` of two further rows ``t`` of
-    the table. The special symbol is found by its token, wherever padding puts it. In translation it is ``</s>``, which
-    ends a source and begins a target; in language models it is ``<s>``.
+    the table. In translation the special symbol is ``</s>``, which ends a source and begins a target, wherever padding
+    puts it. In a causal language model it is ``<s>``, in a masked one the first token, whatever stands there.
     """
 
     Options = TupeAOptions

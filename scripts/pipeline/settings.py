@@ -56,11 +56,13 @@ def check_data(run: Path, data: Path) -> None:
         raise Failure(f"{run} was trained on other data than {data} holds now: give the folder it was trained on")
 
 
-def check_flags(flags: Sequence[str]) -> None:
-    """Raises Failure for a flag of fairseq-train that the scripts set themselves."""
+def check_flags(flags: Sequence[str], more: Sequence[str] = ()) -> None:
+    """Raises Failure for a flag of fairseq-train that the scripts set themselves, which includes those in ``more``."""
     for flag in flags:
         name = flag.split("=")[0]
-        abbreviates = len(name) > 2 and name not in COMPLETE and any(long.startswith(name) for long in RESERVED)
+        abbreviates = (
+            len(name) > 2 and name not in COMPLETE and any(long.startswith(name) for long in (*RESERVED, *more))
+        )
         if abbreviates or flag[:2] in SHORT:
             raise Failure(
                 f"{flag} does not go among the flags of fairseq-train: it has an option of its own, or is set here"

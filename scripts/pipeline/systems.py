@@ -56,10 +56,15 @@ def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Option
     return systems + read
 
 
+def is_variant(name: str) -> bool:
+    """Whether a variant may have this name, which becomes part of the names of files."""
+    return re.fullmatch(r"[A-Za-z0-9_.]{1,100}", name) is not None
+
+
 def _read_variant(text: str) -> System:
     name, arch, *flags = [*text.split(), "", ""]
     flags = [flag for flag in flags if flag]
-    if not (re.fullmatch(r"[A-Za-z0-9_.]+", name) and re.fullmatch(r"\w+", arch) and flags and flags[0][:2] == "--"):
+    if not (is_variant(name) and re.fullmatch(r"\w+", arch) and flags and flags[0][:2] == "--"):
         raise Failure(f'--variant is "NAME ARCH FLAGS", as in "half roformer_base --rope-layout half", not \'{text}\'')
     if set(text) & set("'\"\\"):
         raise Failure(

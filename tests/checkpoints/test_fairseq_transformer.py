@@ -208,7 +208,7 @@ def test_what_this_plugin_lacks_is_refused(changes, message):
         ("transformer_learned_tiny", dict(decoder_position="alibi"), "the decoder's positions are alibi"),
         ("transformer_sinusoidal_tiny", dict(decoder_position="none"), "the decoder alone has no positions"),
         ("transformer_tiny", {}, "transformer_tiny is an architecture of fairseq's already"),
-        ("transformer_align", {}, "transformer_align is not an architecture of this plugin"),
+        ("transformer_align", {}, "transformer_align is not a translation model of this plugin"),
     ],
 )
 def test_what_fairseq_lacks_is_refused(arch, options, message):

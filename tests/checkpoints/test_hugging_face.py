@@ -95,6 +95,14 @@ def test_a_checkpoint_of_a_further_training_has_its_way_back_as_well(kind, conve
     library = pytest.importorskip("safetensors.torch")
     state = load_checkpoint(converted / "checkpoint.pt")
     state["model"]["encoder.token_type"] += 1
+    state["hugging_face"]["config"] = {"model_type": kind, "x": torch.zeros(1), "y": float("nan"), 1: 2, "kept": [1]}
+    vars(state["cfg"]["model"])["layer_norm_eps"] = 0.0
+    save_checkpoint(state, converted / "odd.pt")
+    assert convert(converted / "odd.pt", "--to", "hugging-face", "--out", tmp_path / "odd") == 0
+    config = json.loads((tmp_path / "odd/config.json").read_text())
+    assert config["layer_norm_eps"] == 0 and config["kept"] == [1] and not {"x", "y", "1"} & config.keys()
+    state = load_checkpoint(converted / "checkpoint.pt")
+    state["model"]["encoder.token_type"] += 1
     state["model"]["classification_heads.topic.out_proj.weight"] = torch.zeros(2, C)
     save_checkpoint({name: value for name, value in state.items() if name != "hugging_face"}, converted / "later.pt")
     assert convert(converted / "later.pt", "--to", "hugging-face", "--out", tmp_path / "back") == 0

@@ -22,7 +22,7 @@ QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 WRONG_CONFIG = {
     "kind": (dict(model_type="gpt2"), "its model_type is 'gpt2': only roformer and bert can be converted"),
     "type of the kind": (dict(model_type=["bert"]), "its model_type is ['bert']: only"),
-    "text for a number": (dict(hidden_size="16"), "hidden_size is '16': it must be a whole number of at least 1"),
+    "text for a number": (dict(hidden_size="16"), "hidden_size is '16': it must be a whole number from 1"),
     "truth for a number": (dict(num_hidden_layers=True), "num_hidden_layers is True: it must be a whole number"),
     "huge": (dict(num_hidden_layers=10**30), "it must be a whole number"),
     "more layers": (
@@ -120,6 +120,9 @@ def test_rotated_values_and_other_angles_are_refused(tmp_path, capsys):
     other = folder(tmp_path / "other", "roformer", {**tensors("roformer"), **angles})
     message = failure(capsys, "convert", other, "--to", "plugin", "--out", tmp_path / "run")
     assert "has other angles than RoFormer's" in message
+    huge = folder(tmp_path / "huge", "roformer", {**tensors("roformer"), **angles}, max_position_embeddings=2**31 - 1)
+    message = failure(capsys, "convert", huge, "--to", "plugin", "--out", tmp_path / "run")
+    assert "max_position_embeddings is 2147483647: it must be a whole number from 1 to 1,048,576" in message
 
 
 def test_truncated_safetensors_are_refused(tmp_path, capsys):
@@ -152,9 +155,13 @@ def test_wrong_calls_are_refused(converted, tmp_path, capsys):
         encoder_position=("tupe_a", "--encoder-position tupe_a cannot be converted: RoFormer has rope, BERT learned"),
         encoder_normalize_before=(True, "--encoder-normalize-before must be False as in BERT, not True"),
         activation_fn=("relu_squared", "--activation-fn relu_squared must be one of gelu, relu"),
-        arch=("roformer_tiny", "roformer_tiny is not a masked language model of this plugin"),
+        arch=("roformer_tiny", "'roformer_tiny' is not a masked language model of this plugin"),
     )
-    for name, (value, message) in changes.items():
+    hostile = dict(
+        encoder_position=(["rope"], "--encoder-position ['rope'] cannot be converted"),
+        arch=(["a"], "['a'] is not a masked language model of this plugin"),
+    )
+    for name, (value, message) in [*changes.items(), *hostile.items()]:
         cfg = argparse.Namespace(**{**vars(state["cfg"]["model"]), name: value})
         save_checkpoint({**state, "cfg": {**state["cfg"], "model": cfg}}, converted / "other.pt")
         assert message in failure(capsys, "convert", converted / "other.pt", *there)

@@ -19,15 +19,18 @@ from typing import Any, Dict, List, Tuple
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models.roberta.model import base_architecture
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from ...masked_lm import EPS, RoFormerMaskedModel
 from ...wordpieces import SETTINGS, SPECIAL, VOCABULARY, read_settings, read_vocabulary
 from ..configuration import model_configuration
 from ..files import CheckpointError, load_checkpoint, making_folder, save_checkpoint
 from ..model_folder import CHECKPOINT, DICTIONARY, read_dictionary
 from . import names
-from .configuration import CONFIG, Configuration, config_of, filled, flags, read_configuration, read_object
+from .configuration import CONFIG, Configuration, config_of, flags, read_configuration, read_object
 from .weights import read_weights, write_weights
 
 MEMORY = "hugging_face"
@@ -119,7 +122,7 @@ def export_folder(run: Path, out: Path) -> str:
     """
     checkpoint, folder = (run / CHECKPOINT, run) if run.is_dir() else (run, run.parent)
     state = load_checkpoint(checkpoint)
-    cfg = filled(model_configuration(state))
+    cfg = _filled(model_configuration(state))
     if not (folder / VOCABULARY).is_file():
         raise CheckpointError(f"{folder / VOCABULARY}: missing: only models of BERT's word pieces have a place there")
     try:
@@ -149,6 +152,24 @@ def export_folder(run: Path, out: Path) -> str:
     return f"{run} as {config.kind.model_class}" + (", without its classification heads" if heads else "")
 
 
+def _filled(cfg: argparse.Namespace) -> argparse.Namespace:
+    """``cfg`` with every default of its architecture.
+
+    Raises:
+        CheckpointError: it is no masked language model of this plugin.
+    """
+    if not isinstance(cfg.arch, str) or ARCH_MODEL_REGISTRY.get(cfg.arch) is not RoFormerMaskedModel:
+        raise CheckpointError(
+            f"{cfg.arch!a:.100} is not a masked language model of this plugin: only those can be converted"
+        )
+    if not isinstance(getattr(cfg, "encoder_position", ""), str):
+        raise CheckpointError(f"--encoder-position {cfg.encoder_position!a:.100} cannot be converted")
+    ARCH_CONFIG_REGISTRY[cfg.arch](cfg)
+    base_architecture(cfg)
+    cfg.layer_norm_eps = EPS if getattr(cfg, "layer_norm_eps", None) is None else cfg.layer_norm_eps
+    return cfg
+
+
 def _positions(cfg: argparse.Namespace, model: Dict[str, Tensor]) -> int:
     """The longest text of the model, in tokens."""
     table = model.get(f"{names.OURS}.position.weight")
@@ -157,12 +178,22 @@ def _positions(cfg: argparse.Namespace, model: Dict[str, Tensor]) -> int:
     return getattr(cfg, "max_positions", None) or getattr(cfg, "tokens_per_sample", None) or cfg.max_source_positions
 
 
+def _is_json(name: Any, value: Any) -> bool:
+    """Whether an entry can stand in config.json."""
+    try:
+        return isinstance(name, str) and len(json.dumps({name: value}, allow_nan=False).encode("utf-8")) > 0
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
 def _memory(state: Dict[str, Any], cfg: argparse.Namespace) -> Dict[str, Any]:
     """What :func:`import_folder` stored, as far as it fits the model; another program may have written it."""
     memory = state.get(MEMORY)
     memory = memory if isinstance(memory, dict) else {}
     config, unused = memory.get("config"), memory.get("unused")
-    config = config if isinstance(config, dict) else {}
+    config = (
+        {name: value for name, value in config.items() if _is_json(name, value)} if isinstance(config, dict) else {}
+    )
     types = f"{config.get('model_type')}.{names.TYPES}"
     unused = {
         name: value

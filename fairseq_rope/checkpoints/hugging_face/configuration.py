@@ -6,10 +6,6 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple
 
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.models.roberta.model import base_architecture
-
-from ...masked_lm import EPS, RoFormerMaskedModel
 from ...options import position_options
 from ..files import CheckpointError
 
@@ -42,6 +38,7 @@ WRITTEN = {"gelu": "gelu", "relu": "relu", "tanh": "tanh", "gelu_accurate": "gel
 """fairseq's name of an activation, to ``hidden_act``."""
 
 LARGEST = 2**31 - 1
+LONGEST = 2**20  # positions of a model: a table of them must fit into the memory
 
 
 class Configuration(NamedTuple):
@@ -113,7 +110,7 @@ def read_configuration(given: Dict[str, Any], path: Path) -> Configuration:
         inner_channels=values.whole("intermediate_size", 3072),
         layers=values.whole("num_hidden_layers", 12),
         heads=heads,
-        max_positions=values.whole("max_position_embeddings", kind.max_positions),
+        max_positions=values.whole("max_position_embeddings", kind.max_positions, most=LONGEST),
         token_types=values.whole("type_vocab_size", 2),
         pad=values.whole("pad_token_id", 0, least=0),
         tied=values.switch("tie_word_embeddings", True),
@@ -147,11 +144,11 @@ class _Values:
     def error(self, name: str, rule: str) -> CheckpointError:
         return CheckpointError(f"{self.path}: {name} is {_shown(self.given.get(name))}: it {rule}")
 
-    def whole(self, name: str, default: int, least: int = 1) -> int:
+    def whole(self, name: str, default: int, least: int = 1, most: int = LARGEST) -> int:
         value = self.given.get(name)
         value = default if value is None else value
-        if type(value) is not int or not least <= value <= LARGEST:
-            raise self.error(name, f"must be a whole number of at least {least}")
+        if type(value) is not int or not least <= value <= most:
+            raise self.error(name, f"must be a whole number from {least} to {most:,}")
         return value
 
     def switch(self, name: str, default: bool) -> bool:
@@ -186,20 +183,6 @@ def flags(config: Configuration) -> List[str]:
     return [f"--{name}={value}" for name, value in options.items()] + switches
 
 
-def filled(cfg: Namespace) -> Namespace:
-    """``cfg`` with every default of its architecture.
-
-    Raises:
-        CheckpointError: it is no masked language model of this plugin.
-    """
-    if ARCH_MODEL_REGISTRY.get(cfg.arch) is not RoFormerMaskedModel:
-        raise CheckpointError(f"{cfg.arch} is not a masked language model of this plugin: only those can be converted")
-    ARCH_CONFIG_REGISTRY[cfg.arch](cfg)
-    base_architecture(cfg)
-    cfg.layer_norm_eps = getattr(cfg, "layer_norm_eps", None) or EPS
-    return cfg
-
-
 def config_of(cfg: Namespace, sizes: Dict[str, int], pad: int, former: Dict[str, Any]) -> Dict[str, Any]:
     """``config.json`` of a masked language model.
 
@@ -213,7 +196,7 @@ def config_of(cfg: Namespace, sizes: Dict[str, int], pad: int, former: Dict[str,
         CheckpointError: neither RoFormer nor BERT of the library does what this model does.
     """
     names = {kind.position: model_type for model_type, kind in KINDS.items()}
-    if str(cfg.encoder_position) not in names:
+    if cfg.encoder_position not in names:
         raise CheckpointError(
             f"--encoder-position {cfg.encoder_position} cannot be converted: RoFormer has rope, BERT learned positions"
         )

@@ -43,18 +43,18 @@ def find_files(name: str) -> List[Path]:
 
 
 def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
-    """The documents in files. Each ends with its file, or with its value in a file ``*.jsonl``, and at an empty line.
+    """The documents in files. Each ends with its file and at an empty line; in a file ``*.jsonl`` with its text alone.
 
     Args:
-        start: if given, documents end before each line that begins with it, and no longer at empty lines.
+        start: if given, documents also end before each line that begins with it, and no longer at empty lines.
 
     Raises:
         CorpusError: a file cannot be read, or a line is not UTF-8 or absurdly long.
     """
-    for part in (part for file in files for part in _parts(file)):
+    for part, whole in (part for file in files for part in _parts(file)):
         document: Document = []
         for line in part:
-            if document and (line.startswith(start) if start else not line):
+            if document and (line.startswith(start) if start else not (line or whole)):
                 yield document
                 document = []
             if line:
@@ -63,13 +63,13 @@ def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
             yield document
 
 
-def _parts(file: Path) -> Iterator[Iterable[str]]:
-    """The lines of a file, or of each text in the JSON objects of a file ``*.jsonl``."""
+def _parts(file: Path) -> Iterator[Tuple[Iterable[str], bool]]:
+    """The lines of a file, or of each text in the objects of a file ``*.jsonl``; and whether it is one document."""
     if file.name.removesuffix(".gz").endswith(".jsonl"):
         for values in objects(file, {"*": TEXT}):
-            yield from ([one_line(line) for line in value.split("\n")] for value in values.values())
+            yield from (([one_line(line) for line in value.split("\n")], True) for value in values.values())
     else:
-        yield lines(file)
+        yield lines(file), False
 
 
 def objects(path: Path, shape: Shape) -> Iterator[Any]:

@@ -1,8 +1,12 @@
 """Encodes a task with the subwords and the dictionary of a pretrained model, as fairseq's task reads it."""
 
 from pathlib import Path
-from typing import Sequence
+from typing import List, Sequence
 
+from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.model_folder import read_dictionary, types
+
+from ..command import Failure, say
 from ..corpus.binarize import binarize_shard
 from ..corpus.shards import find_shards
 from ..files import copy, replacing_folder, write_text
@@ -13,35 +17,67 @@ from .base import FineTuningTask, Sets
 DICTIONARY = "dict.txt"
 
 
-def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path) -> None:
+def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int) -> None:
     """Replaces the folder ``out`` by ``input0``, ``input1`` and so on and ``label``, as fairseq's task names them.
 
     Args:
         sets: the examples of each set, by fairseq's name.
         run: the model folder of the pretrained model.
+        longest: tokens that the model takes; see :func:`shorten`.
 
     Raises:
-        Failure: a file of the model folder is missing or damaged.
+        Failure: a file of the model folder is missing or damaged, or the model takes too few tokens.
     """
     remedy = f"run scripts/average.sh --run {run} again"
     prepared = read_prepared(run, remedy)
     processing = text_processing(run, prepared, prepared.source, prepared.target)
-    processing.load(remedy)
+    prepared.check([file for file in run.iterdir() if file.name in prepared.sha256], remedy)
+    try:
+        words = read_dictionary(run / DICTIONARY, remedy)
+    except CheckpointError as error:
+        raise Failure(str(error)) from None
+    processing.load(remedy, types(words))
+    split = {name: [processing.split(list(example.sentences)) for example in found] for name, found in sets.items()}
+    lines = {name: [shorten(sentences, longest) for sentences in found] for name, found in split.items()}
+    pairs = [pair for name in sets for pair in zip(split[name], lines[name])]
+    if cut := sum(before != after for before, after in pairs):
+        say(f"{task.name}: {cut:,} of {len(pairs):,} examples are shortened, as the model takes {longest} tokens")
     with replacing_folder(out) as folder:
         for number in range(task.inputs):
             copy(run / DICTIONARY, folder / f"input{number}" / DICTIONARY)
-            for split, examples in sets.items():
-                lines = processing.split([example.sentences[number] for example in examples])
-                _binarize(lines, folder / f"input{number}", split)
+            for name, examples in lines.items():
+                _binarize([sentences[number] for sentences in examples], folder / f"input{number}", name)
         classes = task.labels and task.fairseq == "sentence_prediction"
         if classes:
             write_text(folder / "label" / DICTIONARY, "".join(f"{label} 1\n" for label in task.labels))
-        for split, examples in sets.items():
-            labels = [example.label for example in examples]
+        for name, found in sets.items():
+            labels = [example.label for example in found]
             if classes:
-                _binarize(labels, folder / "label", split)
+                _binarize(labels, folder / "label", name)
             else:
-                _write_lines(folder / "label" / f"{split}.label", labels)
+                _write_lines(folder / "label" / f"{name}.label", labels)
+
+
+def shorten(sentences: Sequence[str], longest: int) -> List[str]:
+    """The sentences of an example, without the ends that the model has no room for.
+
+    fairseq joins the first sentence with each of the others: ``<s> A </s> </s> B </s>``. As in BERT, the longer one of
+    a pair loses its end until both fit; fairseq itself would cut the pair, and with it all of B.
+
+    Args:
+        sentences: their tokens, separated by spaces.
+        longest: tokens of a joined pair, or of a sentence alone.
+
+    Raises:
+        Failure: there is no room for a token of each sentence.
+    """
+    first, *others = (sentence.split() for sentence in sentences)
+    room = longest - (4 if others else 2)
+    if room < (2 if others else 1):
+        raise Failure(f"the model takes {longest} tokens, too few for this task: pretrain it with longer blocks")
+    other = max(map(len, others), default=0)
+    kept = min(len(first), max(room - other, -(-room // 2))) if others else room
+    return [" ".join(first[:kept]), *(" ".join(words[: room - kept]) for words in others)]
 
 
 def _binarize(lines: Sequence[str], folder: Path, split: str) -> None:

@@ -10,15 +10,16 @@ TASK is CoLA, MRPC, RTE, SST-2 or STS-B, and FOLDER has TASK/train.tsv and TASK/
 for these five. Or TASK is SCM, and FOLDER has input.jsonl: Chinese text without labels, to show that long text works.
 RUN is the output of train.sh and average.sh. When a training fails, the other runs and tasks go on.
 
-The text is split with the subwords of the pretraining, and cut at the length of its blocks. Each learning rate is tried
-with each seed; the rate with the best median over seeds counts. It writes the predictions of each training, and one
-result file for each run and task. It skips trainings that are done; one that was killed begins anew.
+The text is split with the subwords of the pretraining, and shortened to the length of its blocks. Each learning rate is
+tried with each seed; the rate with the best median over seeds counts. It writes the predictions of each training, and
+one result file for each run and task. It skips trainings that are done; one that was killed begins anew.
 """
 
 import argparse
 import logging
 import os
 import shutil
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -44,6 +45,9 @@ from .scm import SCM
 WARM_UP = 0.06
 """The part of the updates in which the learning rate rises."""
 
+BY_THE_RECIPE = ("--max-update", "--max-tokens", "--max-sentences", "--update-freq", "--regression-target")
+"""Flags that would contradict the schedule of learning rates or the task, beside those in the command."""
+
 RUN = {"arch": TEXT, "task": TEXT, "seed": SEED, "flags": TEXT}
 
 
@@ -62,7 +66,7 @@ class FineTuning:
         self.recipe = load_recipe(args.recipe or ("scm" if args.task == SCM.name else "glue"))
         if self.recipe.kind.trained_by != "finetune.sh":
             raise Failure(f"the recipe {self.recipe.name} is for scripts/{self.recipe.kind.trained_by}")
-        check_flags([*self.recipe.train_flags, *args.flags])
+        check_flags([*self.recipe.train_flags, *args.flags], set_by(args.template))
         self.checkpoint = averaged(args.run)
         read_text_language(args.run)
         remedy = "give the output of scripts/train.sh"
@@ -76,6 +80,13 @@ class FineTuning:
         self.sets = self.task.read(args.data)
         self.labels = [example.label for example in self.sets["valid"]]
 
+    @cached_property
+    def longest(self) -> int:
+        """Tokens that the model takes."""
+        from .model import longest  # imports fairseq
+
+        return longest(self.checkpoint)
+
     def run(self) -> Dict[str, Any]:
         """Does the trainings that are not done yet, and writes the result file; returns its content.
 
@@ -88,6 +99,7 @@ class FineTuning:
             steps.setting(f"{self.task.name} {' '.join(map(sha256, self.task.files(self.args.data)))}")
             for name in ("checkpoint.pt", NAME, "dict.txt"):
                 steps.setting(f"{name} {sha256(self.pretrained / name)}")
+            steps.setting(f"at most {self.longest} tokens")
             steps.step("encode", ["data/input0"], self._encode)
             grid = [(lr, seed) for lr in self.learning_rates for seed in self.seeds]
             done = [self._train(number, len(grid), *cell, steps.settings, lock) for number, cell in enumerate(grid, 1)]
@@ -105,7 +117,7 @@ class FineTuning:
     def _encode(self) -> None:
         from .data import encode
 
-        encode(self.task, self.sets, self.pretrained, self.out / "data")
+        encode(self.task, self.sets, self.pretrained, self.out / "data", self.longest)
 
     def _train(self, number: int, of: int, lr: float, seed: int, settings: str, lock: int) -> Trained:
         """One training, its predictions and its scores."""
@@ -126,7 +138,7 @@ class FineTuning:
 
     def _command(self, folder: Path, lr: float, seed: int) -> Tuple[List[str], List[str]]:
         """The command of fairseq-train, and those of its flags that tell this training from others."""
-        from .model import longest, model_flags
+        from .model import model_flags
 
         updates = -(-len(self.sets["train"]) // self.recipe.batch) * self.epochs
         values = dict(
@@ -144,7 +156,7 @@ class FineTuning:
             warmup=round(WARM_UP * updates),
             classes=len(self.task.labels) or 1,
             regression="" if self.task.labels else "--regression-target",
-            positions=longest(self.checkpoint),
+            positions=self.longest,
         )
         words = fill(self.args.template, **values)
         place = words.index("--arch")
@@ -174,6 +186,12 @@ class FineTuning:
         predictions = predict(checkpoints / "checkpoint_last.pt", self.out / "data")
         write_text(folder / "predictions.txt", "".join(f"{line}\n" for line in predictions))
         shutil.rmtree(checkpoints)
+
+
+def set_by(template: Sequence[str]) -> List[str]:
+    """The flags of fairseq-train that the command computes, or that the task needs as they are."""
+    computed = [flag for flag, value in zip(template, template[1:]) if flag.startswith("--") and "{" in value]
+    return [*computed, "--init-token", "--separator-token", "--required-batch-size-multiple", *BY_THE_RECIPE]
 
 
 def main(argv: List[str]) -> None:

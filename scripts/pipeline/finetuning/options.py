@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import List, Sequence
 
 from ..command import Parser, script_name, split_at_dashes, whole_number, words_of
+from ..systems import is_variant
 from .glue import TASKS as GLUE
 from .scm import SCM
 
@@ -43,6 +44,8 @@ def parse(argv: Sequence[str], doc: str) -> List[argparse.Namespace]:
         except argparse.ArgumentTypeError as error:
             parser.error(f"--{name.replace('_', '-')}: {error}")
         setattr(args, name, given)
+    if args.variant and not is_variant(args.variant):
+        parser.error(f"--variant is a name of letters, digits, _ and ., not {args.variant!a}")
     glue = [task.name for task in GLUE]
     tasks = [name for task in args.task for name in (glue if task == ALL_OF_GLUE else [task])]
     cells = list(dict.fromkeys((run, task) for run in args.run for task in tasks))

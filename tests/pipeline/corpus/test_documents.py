@@ -37,7 +37,8 @@ def test_only_a_newline_ends_a_line_and_a_nul_is_text(write):
 
 def test_each_text_of_json_lines_is_a_document(write):
     file = write("in.jsonl", "\n".join(json.dumps(each) for each in ({"A": "one\n\ntwo", "B": "three"}, {"A": " "})))
-    assert list(documents([file])) == [["one"], ["two"], ["three"]]
+    assert list(documents([file])) == [["one", "two"], ["three"]]
+    assert list(documents([file], "tw")) == [["one"], ["two"], ["three"]]
 
 
 def test_a_name_stands_for_a_file_a_folder_or_the_files_that_begin_with_it(write, tmp_path):

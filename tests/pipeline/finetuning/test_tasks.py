@@ -6,13 +6,16 @@ import pytest
 from fairseq.criterions import sentence_prediction as fairseq
 from fairseq.data import Dictionary, data_utils
 
+from pipeline.command import Failure
 from pipeline.corpus.text import CorpusError
 from pipeline.files import write_json
 from pipeline.finetuning.base import Example
-from pipeline.finetuning.data import encode
+from pipeline.finetuning.data import encode, shorten
+from pipeline.finetuning.finetune import set_by
 from pipeline.finetuning.metrics import evaluate
 from pipeline.finetuning.options import TASKS, parse
 from pipeline.finetuning.result import Trained, best_rate, replaces, without_folders
+from pipeline.settings import check_flags
 
 ROWS = {
     "CoLA": "gj04\t1\t\tHe \"said so.\ngj04\t0\t*\tSo said.\n",
@@ -150,7 +153,7 @@ def test_encoded_sentences_have_the_dictionary_of_the_pretraining(tmp_path):
     write_json(run / "prepare.json", {"kind": "text", "source": "en", "target": "en", "subwords": "bytes"})
     (run / "dict.txt").write_text("".join(f"{letter} 1\n" for letter in "abc\u2581"))
     sets = {"train": [Example(("ab c", "b"), "entailment")], "valid": [Example(("x", "c"), "not_entailment")]}
-    encode(task, sets, run, tmp_path / "data")
+    encode(task, sets, run, tmp_path / "data", 10)
     words = Dictionary.load(str(run / "dict.txt"))
 
     def read(name, dictionary):
@@ -161,6 +164,72 @@ def test_encoded_sentences_have_the_dictionary_of_the_pretraining(tmp_path):
     labels = Dictionary.load(str(tmp_path / "data/label/dict.txt"))
     assert [read(f"label/{split}", labels) for split in sets] == [["entailment"], ["not_entailment"]]
     assert (tmp_path / "data/input1/dict.txt").read_bytes() == (run / "dict.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "longest", "kept"),
+    [
+        ((5,), 7, (5,)),
+        ((6,), 7, (5,)),
+        ((5, 5), 14, (5, 5)),
+        ((9, 2), 14, (8, 2)),
+        ((2, 9), 14, (2, 8)),
+        ((9, 9), 14, (5, 5)),
+        ((9, 9), 13, (5, 4)),
+        ((9, 4, 1), 14, (6, 4, 1)),
+        ((3, 1, 99), 14, (3, 1, 7)),
+        ((1, 0), 6, (1, 0)),
+    ],
+)
+def test_the_longer_sentence_of_a_pair_is_cut(lengths, longest, kept):
+    """A pair has four further tokens, ``<s> A </s> </s> B </s>``; of several, each is joined with the first."""
+    sentences = [" ".join(f"{name}{i}" for i in range(length)) for name, length in zip("abc", lengths)]
+    short = shorten(sentences, longest)
+    assert [len(sentence.split()) for sentence in short] == list(kept)
+    assert all(sentence.startswith(begin) for sentence, begin in zip(sentences, short))
+
+
+def test_a_model_without_room_for_a_pair_is_refused():
+    with pytest.raises(Failure, match="takes 5 tokens, too few for this task: pretrain it with longer blocks"):
+        shorten(["a", "b"], 5)
+
+
+def test_damaged_files_of_the_pretraining_are_refused(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "dict.txt").write_text("a 1\n")
+    prepared = {"kind": "text", "source": "en", "target": "en", "subwords": "bytes", "sha256": {"dict.txt": "0" * 64}}
+    write_json(run / "prepare.json", prepared)
+    with pytest.raises(
+        Failure, match=r"dict\.txt is damaged: its SHA-256 is not that in prepare\.json: run scripts/av"
+    ):
+        encode(TASKS["RTE"], {"train": [], "valid": []}, run, tmp_path / "data", 10)
+    assert not (tmp_path / "data").exists()
+
+
+def test_flags_that_contradict_the_schedule_are_refused():
+    template = [
+        "fairseq-train",
+        "{data}",
+        "--lr",
+        "{lr}",
+        "--clip-norm",
+        "1.0",
+        "{regression}",
+        "--max-epoch",
+        "{epochs}",
+    ]
+    for flag in ("--lr", "--lr=1", "--max-epoch", "--update-freq", "--init-token", "--max-tok", "--regression-target"):
+        with pytest.raises(Failure, match=f"{flag} does not go among the flags of fairseq-train"):
+            check_flags([flag, "1"], set_by(template))
+    check_flags(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"], set_by(template))
+
+
+@pytest.mark.parametrize("variant", ["../x", "a/b", "a\nb", "a" * 101])
+def test_a_variant_that_cannot_name_a_file_is_refused(variant, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parse(["x", "--", "RTE", "--run", "r", "--data", "d", "--variant", variant], None)
+    assert "--variant is a name of letters, digits, _ and ., not '" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_result_replaces_one_of_the_same_settings_whose_trainings_it_has():
