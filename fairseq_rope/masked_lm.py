@@ -32,7 +32,9 @@ class RoFormerMaskedEncoder(RobertaEncoder):
 
     def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **kwargs: Any) -> Any:
         if self.token_type is not None:
-            kwargs["token_embeddings"] = self.sentence_encoder.embed_tokens(src_tokens) + self.token_type
+            given = kwargs.get("token_embeddings")
+            embeddings = self.sentence_encoder.embed_tokens(src_tokens) if given is None else given
+            kwargs["token_embeddings"] = embeddings + self.token_type
         return super().extract_features(src_tokens, return_all_hiddens, **kwargs)
 
     def build_encoder(self, args: Any, dictionary: Any, embed_tokens: nn.Embedding) -> PositionalTransformerEncoder:
@@ -113,5 +115,5 @@ def _set_eps(model: RoFormerMaskedModel, eps: Optional[float]) -> None:
     if not 0 <= eps < 1:
         raise ValueError(f"--layer-norm-eps must be at least 0 and less than 1, not {eps}")
     for module in model.modules():
-        if isinstance(module, type(model.encoder.lm_head.layer_norm)):
+        if isinstance(module, (nn.LayerNorm, type(model.encoder.lm_head.layer_norm))):  # fairseq's own may be apex's
             module.eps = eps
