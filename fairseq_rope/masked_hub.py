@@ -46,9 +46,11 @@ class MaskedHub(RobertaHubInterface):
     Its ``fill_mask`` keeps spaces, and takes special symbols as answers.
     """
 
+    bpe: Any
+
     def __init__(self, cfg: Any, task: Any, model: Any) -> None:
         super().__init__(cfg, task, model)
-        self.bpe: Any = Splitter(encoders.build_tokenizer(cfg.tokenizer), encoders.build_bpe(cfg.bpe))
+        self.bpe = Splitter(encoders.build_tokenizer(cfg.tokenizer), self.bpe)
 
     @torch.no_grad()
     def fill_mask(self, masked_input: str, topk: int = 5) -> List[Tuple[str, float, str]]:

@@ -54,6 +54,18 @@ def test_a_masked_model_without_positions_is_fairseqs_with_the_same_weights():
         )
 
 
+def test_given_embeddings_get_the_token_type_as_well():
+    model, tokens = build("roformer_mlm_tiny", token_type_embedding=True), sentences(2, 5)
+    words = model.encoder.sentence_encoder.embed_tokens(tokens)
+    with torch.no_grad():
+        expected, given, other = (
+            model.encoder.extract_features(tokens, **more)[0]
+            for more in ({}, {"token_embeddings": words}, {"token_embeddings": 2 * words})
+        )
+    torch.testing.assert_close(given, expected)
+    assert not torch.allclose(other, expected)
+
+
 def test_a_causal_model_without_positions_is_fairseqs_with_the_same_weights():
     stock = build("fairseq_transformer_lm_tiny", no_token_positional_embeddings=True)
     ours = build("transformer_none_lm_tiny", seed=1)

@@ -181,9 +181,10 @@ def _positions(cfg: argparse.Namespace, model: Dict[str, Tensor]) -> int:
 def _is_json(name: Any, value: Any) -> bool:
     """Whether an entry can stand in config.json."""
     try:
-        return isinstance(name, str) and len(json.dumps({name: value}, allow_nan=False).encode("utf-8")) > 0
+        json.dumps({name: value}, allow_nan=False).encode("utf-8")
     except (TypeError, ValueError, RecursionError):
         return False
+    return isinstance(name, str)
 
 
 def _memory(state: Dict[str, Any], cfg: argparse.Namespace) -> Dict[str, Any]:
@@ -191,9 +192,9 @@ def _memory(state: Dict[str, Any], cfg: argparse.Namespace) -> Dict[str, Any]:
     memory = state.get(MEMORY)
     memory = memory if isinstance(memory, dict) else {}
     config, unused = memory.get("config"), memory.get("unused")
-    config = (
-        {name: value for name, value in config.items() if _is_json(name, value)} if isinstance(config, dict) else {}
-    )
+    config = {
+        name: value for name, value in (config if isinstance(config, dict) else {}).items() if _is_json(name, value)
+    }
     types = f"{config.get('model_type')}.{names.TYPES}"
     unused = {
         name: value

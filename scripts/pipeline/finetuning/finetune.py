@@ -45,8 +45,11 @@ from .scm import SCM
 WARM_UP = 0.06
 """The part of the updates in which the learning rate rises."""
 
-BY_THE_RECIPE = ("--max-update", "--max-tokens", "--max-sentences", "--update-freq", "--regression-target")
-"""Flags that would contradict the schedule of learning rates or the task, beside those in the command."""
+FIXED = (
+    *("--max-update", "--max-tokens", "--max-sentences", "--update-freq", "--required-batch-size-multiple"),
+    *("--regression-target", "--init-token", "--separator-token"),
+)
+"""Flags that would contradict the schedule of learning rates or the task, beside those that the command computes."""
 
 RUN = {"arch": TEXT, "task": TEXT, "seed": SEED, "flags": TEXT}
 
@@ -189,9 +192,8 @@ class FineTuning:
 
 
 def set_by(template: Sequence[str]) -> List[str]:
-    """The flags of fairseq-train that the command computes, or that the task needs as they are."""
-    computed = [flag for flag, value in zip(template, template[1:]) if flag.startswith("--") and "{" in value]
-    return [*computed, "--init-token", "--separator-token", "--required-batch-size-multiple", *BY_THE_RECIPE]
+    """The flags of fairseq-train that the command computes, or that stay as they are."""
+    return [flag for flag, value in zip(template, template[1:]) if flag.startswith("--") and "{" in value] + [*FIXED]
 
 
 def main(argv: List[str]) -> None:

@@ -77,15 +77,18 @@ def costs(system: System, tokens: str) -> Dict[str, str]:
     """
     ends = [2 ** result["curve"]["valid"]["nll"][-1] for result in system.results if result["curve"]["valid"]["nll"]]
     timed = all("jobs" in result["run"] for result in system.results)  # known how many runs shared the machine
-    times = [result["training"]["seconds"] for result in system.results]
+    times, rates = (
+        [result["training"][key] for result in system.results] if timed else []
+        for key in ("seconds", "target_tokens_per_second")
+    )
     trained = round(system.average("parameters_trained"))
     return {
         "updates": f"{system.average('updates'):,.0f}",
         "parameters trained": f"{trained:,}" if trained != system.parameters else "",
         tokens: f"{system.average('target_tokens'):,.0f}",
         "tokens per update": f"{system.average('target_tokens_per_update'):,.0f}",
-        "wall time": _duration(mean(times)) if timed and all(times) else "",
-        "tokens per second": f"{system.average('target_tokens_per_second'):,.0f}" if timed else "",
+        "wall time": _duration(mean(times)) if times and all(times) else "",
+        "tokens per second": f"{mean(rates):,.0f}" if rates and all(rates) else "",
         "checkpoints averaged": ", ".join(dict.fromkeys(str(r["training"]["averaged"]) for r in system.results)),
         "validation perplexity ↓": f"{mean(ends):.2f}" if ends else "",
         "hardware": "; ".join(dict.fromkeys(map(_hardware, system.results))),

@@ -11,7 +11,7 @@ import statistics
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..progress import LOADED, log_line
 
@@ -82,7 +82,8 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
     """
     log = TrainLog()
     started, offset = 0, 0.0  # updates at which this process began, and the seconds before it
-    began = now = datetime.min
+    began: Optional[datetime] = None
+    now = datetime.min
     waiting = False
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -103,6 +104,7 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
                     continue
                 if waiting:
                     offset, waiting = _forget_behind(log, started), False
+                began = began or now  # the log lacks its beginning
                 _add(log, offset + (now - began).total_seconds(), kind, values)
     if not log.updates and not may_be_empty:
         raise LogError(f"{path} has no line of training: run scripts/train.sh again")

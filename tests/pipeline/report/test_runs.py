@@ -56,9 +56,11 @@ def test_times_that_are_not_known_are_left_out(tmp_path):
     made = json.loads(path.read_text())
     made["training"]["seconds"] = None
     path.write_text(json.dumps(made))
+    result(tmp_path, ROTARY, 2, measured=MEASURED)  # a mean of one seed alone would not be that of the system
     shown = recipe(tmp_path)
     assert shown["made"]["costs"]["wall time"] == ["", "0 min 50 s"]
-    for over, lines in (("seconds", 1), ("updates", 2)):
+    assert shown["made"]["costs"]["tokens per second"] == ["", "100"]
+    for over, lines in (("seconds", 2), ("updates", 3)):
         assert len(_curves(shown["ran"], "valid", over).axes[0].get_lines()) == lines
 
 

@@ -25,6 +25,11 @@ def test_what_a_kill_lost_counts_neither_as_updates_nor_as_tokens_nor_as_time(tm
     assert [(p.updates, p.seconds, p.nll) for p in log.valid] == [(20, 42, 3), (30, 71, 2)]
 
 
+def test_a_log_without_its_beginning_counts_from_its_first_line(tmp_path):
+    log = read(tmp_path, [inner(20, 1, 40), inner(30, 1, 60)])
+    assert [(point.updates, point.seconds) for point in log.train] == [(20, 0), (30, 20)]
+
+
 def test_a_line_has_the_last_time_in_it_or_that_of_the_line_before(tmp_path):
     """A kill cuts a line, and the next one goes on behind it."""
     lines = [
