@@ -66,7 +66,9 @@ def test_a_recipe_for_text_names_its_folder_and_shares_data_only_with_text(write
     assert here.raw == tmp_path / "texts" and here.kind.is_text
     other = load_recipe(str(write('extends = "demo"\ntask = "masked_lm"')))
     assert (other.data, other.raw) == ("mine", tmp_path)
-    options = Sweep(parse([str(write(DATA + 'task = "language_modeling"'))])).prepare_options
+    options = Sweep(
+        parse([str(write(DATA + 'task = "language_modeling"')), "--archs", "roformer_lm_tiny"])
+    ).prepare_options
     assert options == ["--train", tmp_path / "train", "--valid", tmp_path / "valid", "--test", tmp_path / "test",
                        "--out", ROOT / "runs/mine/data"]  # fmt: skip
 
@@ -155,3 +157,11 @@ def test_a_system_whose_flags_fairseq_cannot_read_is_refused_before_anything_run
     with pytest.raises(Failure) as refused:
         Sweep(parse(["demo", "--variant", variant]))
     assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "arch"), [("demo", "roformer_mlm_tiny"), ("mlm_demo", "roformer_tiny"), ("mlm_demo", "roformer_lm_tiny")]
+)
+def test_a_system_of_another_kind_than_the_task_trains_is_refused_before_anything_runs(recipe, arch):
+    with pytest.raises(Failure, match=f"{arch}: the task .* cannot train {arch}, which is another kind of model"):
+        Sweep(parse([recipe, "--archs", arch]))

@@ -7,11 +7,24 @@ from typing import NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 from fairseq import options
+from fairseq.models import (
+    ARCH_MODEL_REGISTRY,
+    FairseqEncoderDecoderModel,
+    FairseqEncoderModel,
+    FairseqLanguageModel,
+)
 
 import fairseq_rope  # noqa: F401  (registers the architectures)
 
 from ..command import Failure, say
 from .batch_size import load
+
+MODELS = {
+    "translation": FairseqEncoderDecoderModel,
+    "masked_lm": FairseqEncoderModel,
+    "language_modeling": FairseqLanguageModel,
+}
+"""The kind of model that a task trains; with another one, fairseq-train fails at the first update."""
 
 
 def check_options(folder: Path, languages: Optional[Tuple[str, str]], flags: Sequence[str]) -> None:
@@ -42,7 +55,7 @@ def parse(flags: Sequence[str]) -> argparse.Namespace:
     """The options of fairseq-train in these flags, one of which is ``--arch``.
 
     Raises:
-        Failure: fairseq knows no such option or value.
+        Failure: fairseq knows no such option or value, or the task trains another kind of model.
     """
 
     def refuse(message: str) -> NoReturn:
@@ -56,9 +69,12 @@ def parse(flags: Sequence[str]) -> argparse.Namespace:
         sys.argv = words
     parser.error = refuse
     try:
-        return options.parse_args_and_arch(parser, ["DATA", *flags])
+        args = options.parse_args_and_arch(parser, ["DATA", *flags])
     except ValueError as error:
         refuse(str(error))
+    if not issubclass(ARCH_MODEL_REGISTRY[args.arch], MODELS.get(args.task, object)):
+        raise Failure(f"the task {args.task} cannot train {args.arch}, which is another kind of model: choose another")
+    return args
 
 
 def _longer_sides(folder: Path, languages: Tuple[str, str], subset: str) -> np.ndarray:
