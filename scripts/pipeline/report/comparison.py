@@ -1,8 +1,8 @@
 """Systems against a baseline on one test set: order, differences and how sure they are, lengths.
 
 If no system of a recipe has several seeds, sacrebleu's paired bootstrap over sentences tests differences in BLEU. Else
-the deviations of trainings from the mean of their system tell how much a seed changes, and a bootstrap draws both
-sentences and trainings: the one over sentences alone finds differences between two seeds of one system.
+the systems with several seeds tell how much a seed changes, and a bootstrap draws both sentences and trainings: the one
+over sentences alone finds differences between two trainings of one system too often.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,13 @@ from ..scoring.statistics import (
     BUCKETS,
     SAMPLES,
     SEED,
+    SeedVariance,
     by_length,
     hierarchical_bootstrap,
     paired_bootstrap,
     resampled_bleu,
     rows,
+    seed_variance,
 )
 from .kinds import Kind
 from .systems import System, mean
@@ -127,27 +129,22 @@ class Comparison:
             middle = min(by_seed.values()), max(by_seed.values())
         return Difference(by_seed, p, middle, METRICS[self.metric].sign, sides, signature)
 
-    def deviations(self, test: str) -> List[float]:
-        """The deviation of each training from the mean of its system, of those with several seeds, on a test set.
-
-        The mean of n seeds is closer to each of them than the true one; the factor sqrt(n / (n - 1)) makes up for it.
-        """
-        found: List[float] = []
-        for system in self.systems:
-            scores = list(system.scores(test, self.metric).values())
-            if len(scores) > 1:
-                found += [(score - mean(scores)) * (len(scores) / (len(scores) - 1)) ** 0.5 for score in scores]
-        return found
+    def seed_variance(self, test: str) -> Optional[SeedVariance]:
+        """How much BLEU varies over seeds on a test set, by all systems with several; None without such a system."""
+        known = {system: system.scores(test, self.metric) for system in self.systems}
+        several = {system: scores for system, scores in known.items() if len(scores) > 1}
+        resampled = ([_resampled(system, test, seed) for seed in scores] for system, scores in several.items())
+        return seed_variance([list(scores.values()) for scores in several.values()], list(resampled))
 
     def _tested(
         self, system: System, other: System, test: str, seeds: Sequence[int], value: float
     ) -> Tuple[float, Tuple[float, float], str]:
         """The p value of the difference in BLEU with these seeds, the middle 95%, and the signature of the test."""
-        deviations = self.deviations(test)
+        variance = self.seed_variance(test)
         one, two = ([_resampled(each, test, seed) for seed in seeds] for each in (system, other))
-        p, middle = hierarchical_bootstrap(one, two, value, deviations)
-        if deviations:
-            signature = f"sentences and {len(deviations)} trainings|n:{SAMPLES}|seed:{SEED}"
+        p, middle = hierarchical_bootstrap(one, two, value, variance)
+        if variance:
+            signature = f"sentences and trainings|freedom:{variance.freedom}|n:{SAMPLES}|seed:{SEED}"
             return p, middle, signature
         first, second = sorted((system, other), key=lambda each: each.label)  # p is the same in either direction
         p, signature = _paired(first, second, test, seeds[0])

@@ -5,6 +5,7 @@ bootstrap: the figures are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTE
 needs no fairseq.
 """
 
+from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -94,30 +95,69 @@ def resampled_bleu(sentences: Rows) -> Samples:
     return np.array([metric._compute_score_from_stats(table[rows].sum(axis=0).tolist()).score for rows in drawn])
 
 
+@dataclass(frozen=True)
+class SeedVariance:
+    """How much BLEU varies over trainings of one system, which differ in their seed, on one test set.
+
+    Two trainings err in different sentences. So part of this variance is that of the sentences drawn, and a bootstrap
+    over sentences has this part already.
+    """
+
+    total: float
+    """Of BLEU on all sentences."""
+    by_sentences: float
+    """What remains of it if trainings are equally good and only err in different sentences."""
+    freedom: int
+    """Degrees of freedom of the total: trainings minus systems."""
+
+    def drawn(self, numbers: np.random.Generator) -> Samples:
+        """What trainings vary by beyond the sentences, for each sample, ``(SAMPLES,)``.
+
+        Few trainings tell the total badly. So each sample draws one: the sum of squares by a chi-squared number.
+        """
+        total = self.total * self.freedom / numbers.chisquare(self.freedom, SAMPLES)
+        return np.maximum(0, total - self.by_sentences)
+
+
+def seed_variance(scores: Sequence[Sequence[float]], resampled: Sequence[Sequence[Samples]]) -> Optional[SeedVariance]:
+    """The variance over seeds, pooled over systems: all are taken to vary alike.
+
+    Args:
+        scores: BLEU of the trainings of each system.
+        resampled: :func:`resampled_bleu` of the same trainings.
+
+    Returns:
+        None if no system has several trainings.
+    """
+    freedom = sum(len(trainings) - 1 for trainings in scores)
+    if not freedom:
+        return None
+    squares = sum(np.square(np.subtract(trainings, np.mean(trainings))).sum() for trainings in scores)
+    explained = sum(np.subtract(samples, np.mean(samples, axis=0)).var(axis=1).sum() for samples in resampled)
+    return SeedVariance(float(squares / freedom), float(explained / freedom), freedom)
+
+
 def hierarchical_bootstrap(
-    one: Sequence[Samples], other: Sequence[Samples], difference: float, deviations: Sequence[float]
+    one: Sequence[Samples], other: Sequence[Samples], difference: float, variance: Optional[SeedVariance]
 ) -> Tuple[float, Tuple[float, float]]:
     """How sure a difference in BLEU is, over sentences and over trainings.
 
-    Each of 1,000 samples draws sentences, and for each training one of ``deviations``, which it adds to its BLEU.
+    Each of 1,000 samples draws sentences, and for each training a normal deviation, which it adds to its BLEU.
 
     Args:
         one, other: :func:`resampled_bleu` of each training of two systems.
         difference: of the two means, on all sentences.
-        deviations: of trainings that differ in their seed from their mean; none: sentences alone are drawn.
+        variance: over trainings; None: sentences alone are drawn.
 
     Returns:
         The p value, two-sided: how often a sample is at least as far from the mean of all samples as the difference is
         from 0. And the middle 95% of the samples.
     """
     numbers = np.random.default_rng(SEED)
-    means = []
-    for trainings in (one, other):
-        mean = np.mean(trainings, axis=0)
-        if len(deviations):
-            mean = mean + numbers.choice(np.array(deviations), (len(trainings), SAMPLES)).mean(axis=0)
-        means.append(mean)
-    samples = means[0] - means[1]
+    samples = np.mean(one, axis=0) - np.mean(other, axis=0)
+    if variance:
+        of_mean = variance.drawn(numbers) * (1 / len(one) + 1 / len(other))
+        samples = samples + np.sqrt(of_mean) * numbers.standard_normal(SAMPLES)
     as_far = int((np.abs(samples - samples.mean()) >= abs(difference)).sum())
     low, high = np.percentile(samples, (2.5, 97.5))
     return (as_far + 1) / (SAMPLES + 1), (float(low), float(high))

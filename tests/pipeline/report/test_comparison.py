@@ -2,12 +2,20 @@
 
 import statistics
 
+import numpy as np
 import pytest
 
 from pipeline.report.comparison import Comparison, Difference
 from pipeline.report.systems import group
 from pipeline.results.file import read_results
-from pipeline.scoring.statistics import hierarchical_bootstrap, paired_bootstrap, resampled_bleu, rows
+from pipeline.scoring.statistics import (
+    SeedVariance,
+    hierarchical_bootstrap,
+    paired_bootstrap,
+    resampled_bleu,
+    rows,
+    seed_variance,
+)
 
 from .made_results import result, scored
 
@@ -49,29 +57,55 @@ def test_with_several_seeds_a_difference_is_as_sure_as_the_trainings_are_alike(t
     assert compared(tmp_path, (0.1, 0.3), (0.1, 0.301), (0.101, 0.3)).significant
     scattered = compared(tmp_path, (0.1, 0.3), (0.3, 0.1), (0.1, 0.2))
     assert not scattered.significant and scattered.range[0] < 0 < scattered.range[1]
-    assert "sentences and 6 trainings" in scattered.signature
+    assert "sentences and trainings|freedom:4" in scattered.signature
 
 
 def test_the_bootstrap_has_the_variance_of_sentences_and_of_trainings():
     one, other = (resampled_bleu(rows(scored("test", rate)["statistics"])) for rate in (0.1, 0.4))
     assert one.mean() == pytest.approx(bleu("test", 0.1), abs=0.5)
     difference = bleu("test", 0.1) - bleu("test", 0.4)
-    p, (low, high) = hierarchical_bootstrap([one], [other], difference, [])
+    p, (low, high) = hierarchical_bootstrap([one], [other], difference, None)
     expected = statistics.quantiles((one - other).tolist(), n=40, method="inclusive")
     assert (low, high) == pytest.approx((expected[0], expected[-1])) and 0 < low < difference < high
     assert p == 1 / 1001
-    deviations = [-3.0, -1.0, 1.0, 3.0]  # variance 5: of a difference of means of two and one trainings, 5 / 2 + 5
-    _, (wide_low, wide_high) = hierarchical_bootstrap([one, one], [other], difference, deviations)
+    variance = SeedVariance(total=7.0, by_sentences=2.0, freedom=10**6)  # 5 for each training: 5 / 2 + 5
+    _, (wide_low, wide_high) = hierarchical_bootstrap([one, one], [other], difference, variance)
     width = ((high - low) ** 2 + (2 * 1.96) ** 2 * 7.5) ** 0.5
     assert wide_high - wide_low == pytest.approx(width, rel=0.1)
-    no_difference, _ = hierarchical_bootstrap([one], [one], 0.0, deviations)
-    assert no_difference == 1
+    no_difference, (low, high) = hierarchical_bootstrap([one], [one], 0.0, variance)
+    assert no_difference == 1 and high - low == pytest.approx(2 * 1.96 * 10**0.5, rel=0.1)
+    explained = SeedVariance(total=1.0, by_sentences=2.0, freedom=10**6)
+    assert hierarchical_bootstrap([one], [one], 0.0, explained) == (1, (0, 0))
 
 
-def test_deviations_are_of_all_systems_with_several_seeds(tmp_path):
+def test_the_variance_over_seeds_is_of_all_systems_with_several(tmp_path):
     runs = [(SINUSOIDAL, 1, 0.1), (SINUSOIDAL, 2, 0.2), (ROTARY, 1, 0.3), (ROTARY, 2, 0.4), (LEARNED, 1, 0)]
     for arch, seed, rate in runs:
         result(tmp_path, arch, seed, test=rate)
-    comparison = Comparison(group([made for _, made in read_results([tmp_path])[0]]))
-    halves = [(bleu("test", a) - bleu("test", b)) / 2**0.5 for a, b in ((0.3, 0.4), (0.1, 0.2))]
-    assert sorted(comparison.deviations("test")) == pytest.approx(sorted([*halves, *(-half for half in halves)]))
+    variance = Comparison(group([made for _, made in read_results([tmp_path])[0]])).seed_variance("test")
+    assert variance.freedom == 2
+    pairs = ((0.1, 0.2), (0.3, 0.4))
+    assert variance.total == pytest.approx(sum((bleu("test", a) - bleu("test", b)) ** 2 / 2 for a, b in pairs) / 2)
+    resampled = {rate: resampled_bleu(rows(scored("test", rate)["statistics"])) for rate in (0.1, 0.2, 0.3, 0.4)}
+    assert variance.by_sentences == pytest.approx(sum((resampled[a] - resampled[b]).var() / 2 for a, b in pairs) / 2)
+
+
+@pytest.mark.parametrize("systems,seeds", [(1, 2), (2, 2), (5, 2), (9, 3)])
+@pytest.mark.parametrize("by_sentences,beyond", [(0.09, 0.01), (0.06, 0.1), (0.01, 0.15)])
+def test_of_equal_systems_at_most_one_in_twenty_is_found_different(systems, seeds, by_sentences, beyond):
+    """However few trainings there are, and wherever their variance comes from. The bootstrap over sentences alone finds
+    up to half of these different. Two equal systems also differ in which sentences they translate well (0.03)."""
+    numbers = np.random.default_rng(1)
+
+    def trainings(n):
+        scores = numbers.normal(0, 0.03**0.5) + numbers.normal(0, (by_sentences + beyond) ** 0.5, n)
+        of_system, own = numbers.normal(0, 0.03**0.5, 1000), numbers.normal(0, by_sentences**0.5, (n, 1000))
+        return scores, scores[:, None] + of_system + own
+
+    def found_different():
+        several = [trainings(seeds) for _ in range(systems)]
+        (one, resampled), (other, others) = several[:2] if systems > 1 else (trainings(1), trainings(1))
+        variance = seed_variance(*zip(*several))
+        return hierarchical_bootstrap(resampled, others, one.mean() - other.mean(), variance)[0] < 0.05
+
+    assert sum(found_different() for _ in range(400)) <= 400 * 0.05 + 2 * (400 * 0.05 * 0.95) ** 0.5
