@@ -105,6 +105,7 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
     result = read_result(tmp_path / "out/glue_RTE-roberta_base-seed1.json")
     assert [(each["learning_rate"], each["seed"]) for each in result["grid"]] == [(1e-3, 1), (2e-5, 1)]
     assert "RTE --run RUN --data DATA --out OUT --learn" in result["run"]["command"]
+    assert result["data"] == {"examples": {"train": 40, "valid": 9}, "shortened": {"train": 20, "valid": 4}}
     assert result["tests"]["RTE"]["sentences"] == 9 and "--encoder-embed-dim 32" in result["run"]["flags"]
     predictions = tmp_path / "out/lr0.001-seed1/predictions.txt"
     said = predictions.read_text().splitlines()

@@ -14,6 +14,9 @@ class Example(NamedTuple):
     label: str
 
 
+SHORTENED = "shortened.json"
+"""The file among the encoded data that says how many examples of each set are shortened."""
+
 Sets = Dict[str, List[Example]]
 """The examples of each set, by fairseq's name: ``train`` and ``valid``."""
 

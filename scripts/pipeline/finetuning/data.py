@@ -1,5 +1,6 @@
 """Encodes a task with the subwords and the dictionary of a pretrained model, as fairseq's task reads it."""
 
+from operator import ne
 from pathlib import Path
 from typing import List, Sequence
 
@@ -9,16 +10,17 @@ from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 from ..command import Failure, say
 from ..corpus.binarize import binarize_shard
 from ..corpus.shards import find_shards
-from ..files import copy, replacing_folder, write_text
+from ..files import copy, replacing_folder, write_json, write_text
 from ..prepared import read_prepared
 from ..processing.kinds import text_processing
-from .base import FineTuningTask, Sets
+from .base import SHORTENED, FineTuningTask, Sets
 
 DICTIONARY = "dict.txt"
 
 
 def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int) -> None:
-    """Replaces the folder ``out`` by ``input0``, ``input1`` and so on and ``label``, as fairseq's task names them.
+    """Replaces the folder ``out`` by ``input0``, ``input1`` and so on and ``label``, as fairseq's task names them,
+    and :data:`.base.SHORTENED`.
 
     Args:
         sets: the examples of each set, by fairseq's name.
@@ -39,10 +41,12 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
     processing.load(remedy, types(words))
     split = {name: [processing.split(list(example.sentences)) for example in found] for name, found in sets.items()}
     lines = {name: [shorten(sentences, longest) for sentences in found] for name, found in split.items()}
-    pairs = [pair for name in sets for pair in zip(split[name], lines[name])]
-    if cut := sum(before != after for before, after in pairs):
-        say(f"{task.name}: {cut:,} of {len(pairs):,} examples are shortened, as the model takes {longest} tokens")
+    cut = {name: sum(map(ne, split[name], lines[name])) for name in sets}
+    if any(cut.values()):
+        of = sum(map(len, sets.values()))
+        say(f"{task.name}: {sum(cut.values()):,} of {of:,} examples are shortened, as the model takes {longest} tokens")
     with replacing_folder(out) as folder:
+        write_json(folder / SHORTENED, cut)
         for number in range(task.inputs):
             copy(run / DICTIONARY, folder / f"input{number}" / DICTIONARY)
             for name, examples in lines.items():

@@ -31,12 +31,14 @@ from ..prepared import NAME, read_text_language
 from ..provenance import provenance
 from ..recipes import load_recipe
 from ..results.file import read_result, set_aside, write_result
+from ..scoring.blocks import read_blocks
 from ..scoring.metrics import table
 from ..scoring.options import USER_DIR, averaged
 from ..settings import check_flags
-from ..shape import SEED, TEXT
+from ..shape import SEED, TEXT, WHOLE
 from ..steps import Steps
 from ..training import launch
+from .base import SHORTENED
 from .metrics import evaluate
 from .options import TASKS, parse
 from .result import Trained, make_result, replaces
@@ -86,9 +88,7 @@ class FineTuning:
     @cached_property
     def longest(self) -> int:
         """Tokens that the model takes."""
-        from .model import longest  # imports fairseq
-
-        return longest(self.checkpoint)
+        return read_blocks(self.checkpoint).tokens
 
     def run(self) -> Dict[str, Any]:
         """Does the trainings that are not done yet, and writes the result file; returns its content.
@@ -103,12 +103,13 @@ class FineTuning:
             for name in ("checkpoint.pt", NAME, "dict.txt"):
                 steps.setting(f"{name} {sha256(self.pretrained / name)}")
             steps.setting(f"at most {self.longest} tokens")
-            steps.step("encode", ["data/input0"], self._encode)
+            steps.step("encode", ["data/input0", f"data/{SHORTENED}"], self._encode)
             grid = [(lr, seed) for lr in self.learning_rates for seed in self.seeds]
             done = [self._train(number, len(grid), *cell, steps.settings, lock) for number, cell in enumerate(grid, 1)]
             flags = [*self.recipe.train_flags, *self.args.flags]
             changed = " ".join([f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
-            result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, len(self.labels))
+            data = {"examples": {name: len(found) for name, found in self.sets.items()}, "shortened": self._shortened()}
+            result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, data)
         folder = self.args.results or self.out
         kind = "-".join(part for part in (self.info["arch"], self.args.variant) if part)
         file = folder / f"{result['recipe']}-{kind}-seed{result['seed']}.json"
@@ -121,6 +122,11 @@ class FineTuning:
         from .data import encode
 
         encode(self.task, self.sets, self.pretrained, self.out / "data", self.longest)
+
+    def _shortened(self) -> Dict[str, int]:
+        """How many examples of each set are shortened."""
+        remedy = f"remove {self.out / 'data'} and call again"
+        return dict(read_shaped(self.out / "data" / SHORTENED, dict.fromkeys(self.sets, WHOLE), remedy))
 
     def _train(self, number: int, of: int, lr: float, seed: int, settings: str, lock: int) -> Trained:
         """One training, its predictions and its scores."""

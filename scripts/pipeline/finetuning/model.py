@@ -40,24 +40,6 @@ def model_flags(arch: str, flags: Sequence[str]) -> List[str]:
     return chosen
 
 
-def longest(checkpoint: Path) -> int:
-    """The number of positions that the model of a checkpoint has.
-
-    Raises:
-        Failure: the checkpoint cannot be used.
-    """
-    try:
-        state = load_checkpoint(checkpoint)
-    except CheckpointError as error:
-        raise Failure(str(error)) from None
-    config = state.get("cfg") or {}
-    task = config.get("task") or {}
-    tokens = (task if isinstance(task, dict) else vars(task)).get("tokens_per_sample")
-    if not isinstance(tokens, int):
-        raise Failure(f"{checkpoint} is not of a masked language model: it has no --tokens-per-sample")
-    return tokens
-
-
 @torch.no_grad()
 def predict(checkpoint: Path, data: Path) -> List[str]:
     """The predictions for the validation set, in its order: classes, or numbers.

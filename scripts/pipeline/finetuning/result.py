@@ -58,7 +58,7 @@ def make_result(
     recipe: str,
     changed: str,
     done: Sequence[Trained],
-    examples: int,
+    data: Dict[str, Dict[str, int]],
 ) -> Dict[str, Any]:
     """The content of the result file. Costs and curves are those of the training in the middle of the best rate.
 
@@ -66,7 +66,7 @@ def make_result(
         args: the options of ``scripts/finetune.sh``.
         info: the record of the pretraining.
         changed: the settings of the trainings that are not those of one cell of the grid.
-        examples: number of validation examples.
+        data: of each set, the number of examples, and how many are shortened.
     """
     metric = task.metrics[0]
     best = sorted(best_rate(done, metric), key=lambda trained: trained.scores[metric])
@@ -85,13 +85,13 @@ def make_result(
         "entries": {},
         "run": {**run, "command": without_folders(run["command"])},
         "training": training_entry(log, 1),
-        "data": {},
+        "data": data,
         "curve": curve_entry(log),
         "grid": [{"learning_rate": trained.learning_rate, "seed": trained.seed, **trained.scores} for trained in done],
         "tests": {
             task.name: {
                 "subset": "dev",
-                "sentences": examples,
+                "sentences": data["examples"]["valid"],
                 "settings": settings,
                 "scores": {key: {"score": score, "signature": signature()} for key, score in scores.items()},
             }

@@ -68,7 +68,7 @@ class Speed:
     machines: Dict[str, List[str]] = field(default_factory=dict)  # and the files of each
     others: List[str] = field(default_factory=list)  # files with rows of no kind
     steps: List[Dict[str, float]] = field(default_factory=list)
-    """Seconds of a training step in fp32 by architecture, for each file that has them."""
+    """Time of a training step in fp32 by architecture, the baseline's being 1, for each file that has them."""
 
 
 def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
@@ -82,7 +82,7 @@ def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
         name, rows = file.stem[len(PREFIX) :], result["rows"]
         if kind is TRAINING:
             fp32 = [row for row in rows if row["precision"] == "fp32"]
-            speed.steps.append({str(row["candidate"]): float(row["seconds"]) for row in fp32})
+            speed.steps.append({str(row["candidate"]): 1 / float(row[RATIO]) for row in fp32})
             _add_relative(rows)
         speed.tables[kind.title].append(_table(name, kind, result))
         speed.machines.setdefault(plain(result.get("machine", "not recorded")), []).append(name)
@@ -90,15 +90,16 @@ def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
 
 
 def _add_relative(rows: Sequence[Row]) -> None:
-    """Adds the time relative to sinusoidal positions in the same precision, if these were measured."""
-    seconds: Dict[Any, float] = {}
+    """Adds the time relative to sinusoidal positions in the same precision, if these were measured: from the ratios,
+    which are of interleaved rounds, not from the seconds."""
+    sinusoidal: Dict[Any, float] = {}
     for row in rows:
         system = str(row["candidate"]).partition("@")[0]
         if system.startswith(SINUSOIDAL) and not set(":+") & set(str(row["candidate"])):
-            seconds.setdefault(row["precision"], row["seconds"])
+            sinusoidal.setdefault(row["precision"], row[RATIO])
     for row in rows:
-        if row["precision"] in seconds:
-            row[RELATIVE] = f"{row['seconds'] / seconds[row['precision']]:.2f}"
+        if row["precision"] in sinusoidal:
+            row[RELATIVE] = f"{sinusoidal[row['precision']] / row[RATIO]:.2f}"
 
 
 def _table(name: str, kind: Kind, result: Row) -> Table:

@@ -33,7 +33,7 @@ def make_recipe(
     Args:
         archs: the architectures that the user wants, each with ``seeds``.
         arch: the baseline.
-        steps: seconds of a training step by architecture, for each benchmark.
+        steps: time of a training step by architecture, for each benchmark.
 
     Returns:
         ``systems``, best first, and columns with an entry for each of them; ``sets``, the test and validation sets,

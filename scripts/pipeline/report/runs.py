@@ -128,7 +128,7 @@ def step(system: System, baseline: Optional[System], steps: Sequence[Dict[str, f
     """Time of a training step relative to the baseline's in the same benchmark; None without such a benchmark."""
     if baseline is None or any(one.variant or HALVES & set(one.flags) for one in (system, baseline)):
         return None
-    both = [seconds for seconds in steps if {system.arch, baseline.arch} <= set(seconds)]
+    both = [times for times in steps if {system.arch, baseline.arch} <= set(times)]
     return both[0][system.arch] / both[0][baseline.arch] if both else None
 
 

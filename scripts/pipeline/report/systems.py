@@ -3,10 +3,13 @@
 import re
 import statistics
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..results.file import Broken, Result
+from ..scoring.scored import BLEU
+from ..scoring.statistics import bleu, rows
 
 SEED = re.compile(r"--seed \S+")
 VALIDATION = "valid"
@@ -86,9 +89,16 @@ class System:
         return {seed: self.runs[seed]["tests"][name] for seed in self.seeds if name in self.runs[seed]["tests"]}
 
     def scores(self, test: str, metric: str) -> Dict[int, float]:
-        """One score of one test set, by seed."""
+        """One score of one test set, by seed; sacreBLEU not as stored, with two decimals, but from its statistics."""
         entries = {seed: entry["scores"].get(metric) for seed, entry in self.tests(test).items()}
+        if metric == BLEU:
+            return {seed: _exact_bleu(self, test, seed) for seed, score in entries.items() if score}
         return {seed: float(score["score"]) for seed, score in entries.items() if score}
+
+
+@cache
+def _exact_bleu(system: System, test: str, seed: int) -> float:
+    return bleu(rows(system.tests(test)[seed]["statistics"]))
 
 
 def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
@@ -101,7 +111,7 @@ def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
 
 def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[Broken]]:
     """The results that can be compared, and the files that cannot be used: a run that another file has, or test sets of
-    one name with other sentences than in earlier files. A finished run wins over an unfinished one."""
+    one name with other sentences or blocks than in earlier files. A finished run wins over an unfinished one."""
     kept: List[Result] = []
     left_out: List[Broken] = []
     origin: Dict[Tuple[Any, ...], str] = {}
@@ -114,7 +124,9 @@ def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[B
             left_out.append(Broken(path, f"has the same run as {origin[run]}: remove one, or name a variant="))
         elif other:
             first = texts[other[0]][0]
-            left_out.append(Broken(path, f"has other sentences in {other[0][1]} than {first}: score one of them again"))
+            left_out.append(
+                Broken(path, f"has other sentences or blocks in {other[0][1]} than {first}: score one of them again")
+            )
         else:
             origin[run] = path.name
             texts = {**own, **texts}
@@ -153,9 +165,10 @@ def _key(result: Result) -> Tuple[str, str, str]:
 
 
 def _text(test: Dict[str, Any]) -> Any:
-    """A key that tells the sentences of a test set from others."""
+    """A key that tells the sentences of a test set from others; of a language model, also its blocks."""
     statistics = test.get("statistics", {})
-    return [test["sentences"], *(statistics.get(column) for column in ("source_words", "ref_len"))]
+    blocks = test["settings"] if "perplexity" in test["scores"] else ""
+    return [test["sentences"], blocks, *(statistics.get(column) for column in ("source_words", "ref_len"))]
 
 
 def _settings(result: Result) -> Tuple[str, int]:

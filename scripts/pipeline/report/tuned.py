@@ -39,7 +39,7 @@ def make_tuned(results: Sequence[Result], arch: Optional[str] = None) -> List[Tu
     Returns:
         Of each table: ``name``, ``labels`` (the systems, best first), ``columns``, ``average`` (of the first metrics,
         for systems that have all tasks), ``differences`` of it to the ``baseline``, ``counts`` (trainings behind a
-        median), ``tasks`` with the sizes of their sets, and how the runs were made.
+        median), ``tasks`` with the sizes of their sets, those with ``shortened`` examples, and how the runs were made.
     """
     named: Dict[str, Dict[str, List[Result]]] = {}
     for result in sorted(results, key=lambda result: result["recipe"]):
@@ -63,6 +63,7 @@ def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tu
     return {
         "name": name,
         "tasks": {task: test["sentences"] for task, test in tests},
+        "shortened": {task: most for task, own in tasks.items() if any(most := _shortened(own))},
         "labels": labels,
         "seeds": [sorted(seeds[label]) for label in labels],
         "columns": [column for task, own in tasks.items() for column in _columns(task, own, labels)],
@@ -73,6 +74,12 @@ def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tu
         "made": runs.made(systems, [], None),
         "signatures": sorted({score["signature"] for score in scores if score.get("signature")}),
     }
+
+
+def _shortened(systems: Sequence[System]) -> List[int]:
+    """The shortened examples of a task by set, of the system with the most."""
+    data = [result["data"].get("shortened", {}) for system in systems for result in system.results]
+    return [int(max(each.get(name, 0) for each in data)) for name in ("train", "valid")]
 
 
 def _minus(own: Optional[float], other: Optional[float]) -> Optional[float]:

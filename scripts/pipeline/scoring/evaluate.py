@@ -14,7 +14,7 @@ import argparse
 import json
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from ..command import Failure, fill, run, split_at_dashes, whole_number
 from ..files import read_shaped, sha256, write_json
@@ -24,15 +24,18 @@ from ..settings import check_data
 from ..shape import TEXT, WHOLE
 from ..steps import Steps, fingerprint
 from ..tasks import TASKS, Task
+from .blocks import read_blocks
 from .generate import generate
 from .metrics import table
 from .options import USER_DIR, averaged, check_subset, run_parser
 from .scored import read_scored
 
-VERSION = 1
+VERSION = 2
 """Version of a score file's content; a set whose file has another version is evaluated again."""
 
-SETTINGS = "blocks of the training's length, masks of seed 1"
+MASKS = "15% masked with seed 1"
+"""What scripts/evaluate.sh does to the blocks of a masked model, however it was trained."""
+
 LOSSES = ("nll_loss", "loss")
 """fairseq's names of the loss in bits per token; a criterion that smooths labels has both."""
 
@@ -70,11 +73,14 @@ def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict
 
     def work() -> None:
         values = {**vars(options), "task": task.name, "checkpoint": checkpoint, "user_dir": USER_DIR}
+        blocks = read_blocks(checkpoint)
         output = generate(fill(template, **values), checkpoint, out, 0, "evaluate")
         counts = read_shaped(data / NAME, COUNTS, f"run scripts/prepare_text.sh --out {data} again")
         lines, size, tokens = (counts[unit][subset] for unit in COUNTS)
-        scores = figures(read_loss(output, subset), tokens / size if task.predicts_all else 0)
-        head = {"name": str(run), "subset": subset, "settings": SETTINGS, "checkpoint": digest}
+        measured = read_measured(output, subset).over(blocks.counted(tokens) / tokens)
+        settings = str(blocks) if task.predicts_all else f"{blocks}, {MASKS}"
+        scores = figures(measured, tokens / size if task.predicts_all else 0, f"fairseq-validate, {settings}")
+        head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
         write_json(out, {**head, "sentences": lines, "scores": scores})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
@@ -91,35 +97,49 @@ def _task(run: Path) -> Task:
     return task
 
 
-def read_loss(path: Path, subset: str) -> float:
-    """The loss in bits per token from the output of fairseq-validate.
+class Measured(NamedTuple):
+    """What fairseq-validate prints, rounded: the loss to three decimals, the perplexity of the exact loss to two."""
+
+    loss: float
+    """bits per token"""
+    perplexity: float
+
+    def over(self, share: float) -> "Measured":
+        """The same bits over fewer tokens: fairseq counts ``share`` times as many as the text has."""
+        return self if share == 1 else Measured(round(self.loss * share, 3), round(2 ** (self.loss * share), 2))
+
+
+def read_measured(path: Path, subset: str) -> Measured:
+    """The loss and the perplexity from the output of fairseq-validate.
 
     Raises:
-        Failure: it is not there, or no number that a trained model has.
+        Failure: they are not there, or no numbers that a trained model has.
     """
     found = re.findall(rf"\| {re.escape(subset)} \| (\{{.*\}})\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    values = json.loads(found[-1]) if found else {}
-    losses = [float(values[key]) for name in LOSSES for key in (name, f"{subset}_{name}") if key in values]
-    if not losses:
+    printed = json.loads(found[-1]) if found else {}
+    values = {key[len(subset) + 1 :] if key.startswith(f"{subset}_") else key: printed[key] for key in printed}
+    losses = [float(values[key]) for key in LOSSES if key in values]
+    if not losses or "ppl" not in values:
         raise Failure(f"{path} has no loss of '{subset}': run scripts/evaluate.sh again")
     if not 0 <= losses[0] <= LARGEST:
         raise Failure(
             f"the loss on '{subset}' is {losses[0]:g} bits per token: the training diverged; "
             "train again with a lower --lr"
         )
-    return losses[0]
+    return Measured(losses[0], float(values["ppl"]))
 
 
-def figures(loss: float, tokens_per_byte: float) -> Dict[str, Dict[str, Any]]:
-    """The scores of a loss in bits per token.
+def figures(measured: Measured, tokens_per_byte: float, signature: str) -> Dict[str, Dict[str, Any]]:
+    """The scores of a model.
 
     Args:
         tokens_per_byte: tokens of the text that the model predicts, by its bytes; 0: it does not predict all of them.
+        signature: how they were measured.
     """
-    scores = {"perplexity": round(2**loss, 2), "loss": loss}
+    scores = {"perplexity": measured.perplexity, "loss": measured.loss}
     if tokens_per_byte:
-        scores["bits_per_byte"] = round(loss * tokens_per_byte, 4)
-    return {key: {"score": score, "signature": f"fairseq-validate, {SETTINGS}"} for key, score in scores.items()}
+        scores["bits_per_byte"] = round(measured.loss * tokens_per_byte, 3)
+    return {key: {"score": score, "signature": signature} for key, score in scores.items()}
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from fairseq.data import Dictionary, data_utils
 
 from pipeline.command import Failure
 from pipeline.corpus.text import CorpusError
-from pipeline.files import write_json
-from pipeline.finetuning.base import Example
+from pipeline.files import read_json, write_json
+from pipeline.finetuning.base import SHORTENED, Example
 from pipeline.finetuning.data import encode, shorten
 from pipeline.finetuning.finetune import set_by
 from pipeline.finetuning.metrics import evaluate
@@ -164,6 +164,10 @@ def test_encoded_sentences_have_the_dictionary_of_the_pretraining(tmp_path):
     labels = Dictionary.load(str(tmp_path / "data/label/dict.txt"))
     assert [read(f"label/{split}", labels) for split in sets] == [["entailment"], ["not_entailment"]]
     assert (tmp_path / "data/input1/dict.txt").read_bytes() == (run / "dict.txt").read_bytes()
+    assert read_json(tmp_path / "data" / SHORTENED) == {"train": 0, "valid": 0}
+    encode(task, sets, run, tmp_path / "data", 8)
+    assert read("input0/train", words) == ["a b \u2581"]
+    assert read_json(tmp_path / "data" / SHORTENED) == {"train": 1, "valid": 0}
 
 
 @pytest.mark.parametrize(

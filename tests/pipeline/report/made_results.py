@@ -35,6 +35,11 @@ def scored(name, rate):
     }
 
 
+def exact_bleu(name, rate):
+    """Of the same, not rounded."""
+    return bleu(rows(scored(name, rate)["statistics"]))
+
+
 def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=100, machine=MACHINE, **options):
     """Writes the file of a run.
 

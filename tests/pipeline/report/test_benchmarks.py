@@ -45,21 +45,24 @@ def lines(table):
 
 
 def test_a_time_is_relative_to_sinusoidal_positions_of_the_same_file_and_precision(tmp_path):
-    rows = [step("transformer_sinusoidal_base", 2.0, seconds=1.6), step("tupe_r_base", 1.6, seconds=2.0)]
+    rows = [step("transformer_sinusoidal_base", 2.0, seconds=9.0), step("tupe_r_base", 1.6, seconds=2.0)]
     rows += [step("tupe_r_base@bf16", 3.0, "bf16", seconds=2.4)]
     write(tmp_path, "train-a", [*rows, step("transformer_sinusoidal_base@bf16", 2.4, "bf16", seconds=3.0)])
     write(tmp_path, "train-b", [step("tupe_r_base", 1.6)])
-    write(tmp_path, "train-c", [step("transformer_sinusoidal_base+compile", 2.0, seconds=1.0), *rows[:2]])
+    write(tmp_path, "train-c", [step("transformer_sinusoidal_base+compile", 4.0, seconds=1.0), *rows[:2]])
     first, second, third = tables(tmp_path)
     assert heads(first.first) == ["candidate", "precision"]
-    assert third.columns[-1] == (RELATIVE, ["0.62", "1.00", "1.25"])  # not to the compiled one
-    assert first.columns[-1] == (RELATIVE, ["1.00", "1.25", "0.80", "1.00"])  # 2 / 1.6, 2.4 / 3 s
+    assert third.columns[-1] == (RELATIVE, ["0.50", "1.00", "1.25"])  # not to the compiled one
+    assert first.columns[-1] == (
+        RELATIVE,
+        ["1.00", "1.25", "0.80", "1.00"],
+    )  # 2 / 1.6, 2.4 / 3: the seconds are not of the same rounds
     assert lines(second) == [["tupe_r_base", "2.5", "1.6", "1.6\u20131.6", "9%"]]  # one precision is a setting
     assert second.settings == ["precision: fp32"]
     assert speed(tmp_path).steps == [
-        {"transformer_sinusoidal_base": 1.6, "tupe_r_base": 2.0},
-        {"tupe_r_base": 2.5},
-        {"transformer_sinusoidal_base+compile": 1.0, "transformer_sinusoidal_base": 1.6, "tupe_r_base": 2.0},
+        {"transformer_sinusoidal_base": 0.5, "tupe_r_base": 0.625},
+        {"tupe_r_base": 0.625},
+        {"transformer_sinusoidal_base+compile": 0.25, "transformer_sinusoidal_base": 0.5, "tupe_r_base": 0.625},
     ]
 
 

@@ -17,13 +17,10 @@ from pipeline.scoring.statistics import (
     seed_variance,
 )
 
+from .made_results import exact_bleu as bleu
 from .made_results import result, scored
 
 SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "transformer_learned_tiny"
-
-
-def bleu(name, rate):
-    return scored(name, rate)["scores"]["sacrebleu"]["score"]
 
 
 def test_a_difference_is_significant_if_its_p_value_is():

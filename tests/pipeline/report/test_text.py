@@ -20,11 +20,11 @@ def scores(**values):
     return {key: {"score": value, "signature": "fairseq-validate"} for key, value in values.items()}
 
 
-def model(folder, arch, perplexity, seed=1, task="masked_lm", name="books", variant="", **more):
+def model(folder, arch, perplexity, seed=1, task="masked_lm", name="books", variant="", blocks="blocks", **more):
     """The result file of a language model; ``test_long`` is another text."""
     sets = {"test": perplexity, "test_long": perplexity + 1, "valid": perplexity + 2}
     tests = {
-        key: {"subset": key, "sentences": 7, "settings": "blocks", "scores": scores(perplexity=value, loss=4.5, **more)}
+        key: {"subset": key, "sentences": 7, "settings": blocks, "scores": scores(perplexity=value, loss=4.5, **more)}
         for key, value in sets.items()
     }
     run = {"command": "scripts/train.sh", "flags": f"--arch {arch}", "versions": {}, "machine": "m", "task": task}
@@ -35,12 +35,14 @@ def model(folder, arch, perplexity, seed=1, task="masked_lm", name="books", vari
     return result(folder / name, arch, seed, variant, more=entries)
 
 
-def tuned(folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, **values):
+def tuned(folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, shortened=None, **values):
     """The result file of a fine-tuning."""
     test = {"subset": "dev", "sentences": 9, "settings": f"median of {count} seeds, learning rate {rate}"}
     run = {"command": f"scripts/finetune.sh {task}", "flags": f"--arch {arch}", "versions": {}, "machine": "m"}
     tests = {task: {**test, "scores": scores(**values)}}
-    more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "grid": [{"learning_rate": 3e-5, "seed": 1}]}
+    data = {"examples": {"train": 20, "valid": 9}, "shortened": shortened or {}}
+    grid = [{"learning_rate": 3e-5, "seed": 1}]
+    more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "data": data, "grid": grid}
     return result(folder / f"{len(task)}", arch, seed, more=more)
 
 
@@ -107,7 +109,8 @@ def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):
     for arch, gain in ((LEARNED, 0.0), (TUPE, 4.0)):
         for seed in (1, 2):
             tuned(tmp_path, arch, "CoLA", seed, f"{seed + 1}e-05", matthews=20.0 + gain)
-        tuned(tmp_path, arch, "STS-B", pearson=70.0 + gain, spearman=60.0)
+        cut = {"train": 3, "valid": 1} if gain else {"train": 2, "valid": 0}
+        tuned(tmp_path, arch, "STS-B", shortened=cut, pearson=70.0 + gain, spearman=60.0)
     tuned(tmp_path, ROTARY, "CoLA", matthews=90.0)
     report = folders(tmp_path)
     made = text(tmp_path)
@@ -120,6 +123,10 @@ def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):
         f"`{LEARNED}`": ["1, 2", "20.00±0.00 (2e-05 / 3e-05)", "70.00 (3e-05)", "**60.00**", "45.00", "baseline"],
         f"`{ROTARY}`": ["1", "**90.00** (3e-05)", "not run", "not run", "", ""],
     }  # fmt: skip
+    shortened = (
+        "Examples of STS-B that the model has no room for are shortened: 3 training examples and 1 validation example."
+    )
+    assert shortened in made and "Examples of CoLA" not in made
     assert "median of 5 trainings" in made and "CoLA 9 examples" in made
     assert table(made, "Published figures")["`tupe_r`"][-1] == "84.90"
 
@@ -156,3 +163,11 @@ def test_names_in_files_of_fine_tuning_are_escaped(tmp_path):
     page = ElementTree.fromstring(to_html(text(tmp_path / "x"), {}))
     assert not {"b", "i", "u", "em"} & {element.tag for element in page.find("body/main").iter()}
     assert {len(line) for line in next(page.iter("table")).iter("tr")} == {6}
+
+
+def test_models_are_compared_on_the_same_blocks(tmp_path):
+    model(tmp_path, ROTARY, 16.0)
+    model(tmp_path, TUPE, 8.0, blocks="other blocks")
+    report = folders(tmp_path)
+    assert [system.arch for system in report.recipes[0]["ran"]] == [ROTARY]
+    assert [reason.partition(" than ")[0] for _, reason in report.broken] == ["has other sentences or blocks in test"]

@@ -5,16 +5,24 @@ import json
 import pytest
 
 from pipeline.command import Failure
-from pipeline.scoring.evaluate import figures, read_loss
+from pipeline.scoring.blocks import Blocks
+from pipeline.scoring.evaluate import Measured, figures, read_measured
 from pipeline.scoring.kinds import METRICS
 from pipeline.scoring.metrics import table
 
 
 def test_perplexity_and_bits_per_byte_follow_from_the_loss():
-    scores = {key: entry["score"] for key, entry in figures(3.0, 0.25).items()}
+    scores = {key: entry["score"] for key, entry in figures(Measured(3.0, 8.0), 0.25, "").items()}
     assert scores == {"perplexity": 8.0, "loss": 3.0, "bits_per_byte": 0.75}
-    assert "bits_per_byte" not in figures(3.0, 0)  # of a masked model
+    assert "bits_per_byte" not in figures(Measured(3.0, 8.0), 0, "")  # of a masked model
     assert not any(METRICS[key].higher_is_better for key in scores)
+
+
+def test_the_begin_of_a_block_is_no_token_of_the_text():
+    """10 tokens are 3 blocks of 4. fairseq counts 13 with <s>; the bits are the same."""
+    assert Blocks(4).counted(10) == 10 and Blocks(4, bos=True).counted(10) == 13
+    assert Measured(2.0, 4.0).over(13 / 10) == Measured(2.6, round(2**2.6, 2))
+    assert Measured(3.001, 8.01).over(1) == Measured(3.001, 8.01), "as printed: the rounded loss says less"
 
 
 def line(**values):
@@ -23,23 +31,24 @@ def line(**values):
 
 def test_the_loss_is_that_of_the_set_without_smoothing(tmp_path):
     path = tmp_path / "test.gen.txt"
-    path.write_text(f"loading | valid | {{}}\n{line(epoch=1, test_loss='4.5', test_nll_loss='4.25')}")
-    assert read_loss(path, "test") == 4.25
-    path.write_text(line(test_loss="4.5"))
-    assert read_loss(path, "test") == 4.5
-    for text in ("", line(test_ppl="2"), line(valid_loss="3").replace("test", "valid")):
+    both = line(epoch=1, test_loss="4.5", test_nll_loss="4.25", test_ppl="19.03")
+    path.write_text(f"loading | valid | {{}}\n{both}")
+    assert read_measured(path, "test") == (4.25, 19.03)
+    path.write_text(line(test_loss="4.5", test_ppl="22.63"))
+    assert read_measured(path, "test") == (4.5, 22.63)
+    for text in ("", line(test_ppl="2"), line(test_loss="3"), line(valid_loss="3").replace("test", "valid")):
         path.write_text(text)
         with pytest.raises(Failure, match="has no loss of 'test'"):
-            read_loss(path, "test")
+            read_measured(path, "test")
 
     for loss in ("nan", "inf", "2000"):
-        path.write_text(line(test_loss=loss))
+        path.write_text(line(test_loss=loss, test_ppl="inf"))
         with pytest.raises(Failure, match=f"the loss on 'test' is {loss} bits per token: the training diverged"):
-            read_loss(path, "test")
+            read_measured(path, "test")
 
 
 def test_the_table_has_the_figures_that_there_are():
-    lines = table([{"name": "run", "subset": "test", "scores": figures(3.14159, 0.5)}]).splitlines()
+    lines = table([{"name": "run", "subset": "test", "scores": figures(Measured(3.142, 8.82), 0.5, "")}]).splitlines()
     assert lines[0].split() == ["test", "set", "perplexity", "bits/byte", "loss"]
     assert lines[2].split() == ["test", "8.82", "1.571", "3.142"]
     assert [line.split(":")[0] for line in lines if ": " in line] == ["perplexity", "bits/byte", "loss"]
