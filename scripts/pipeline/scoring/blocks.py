@@ -1,0 +1,42 @@
+"""The blocks of text that a language model was trained on, and is evaluated on. Reading them imports fairseq."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ..command import Failure
+
+
+class Blocks(NamedTuple):
+    """What the task of a checkpoint says of its blocks."""
+
+    tokens: int
+    """of one; the last block of a text may be shorter"""
+    bos: bool = False
+    """whether ``<s>`` comes before each (``--add-bos-token``): fairseq has it predicted and counted like a token"""
+
+    def counted(self, tokens: int) -> int:
+        """The tokens that fairseq counts in a text of that many."""
+        return tokens + (-(-tokens // self.tokens) if self.bos else 0)
+
+    def __str__(self) -> str:
+        return f"blocks of {self.tokens} tokens" + (" after <s>" if self.bos else "")
+
+
+def read_blocks(checkpoint: Path) -> Blocks:
+    """The blocks of a checkpoint's training.
+
+    Raises:
+        Failure: the checkpoint cannot be used, or is not of a language model.
+    """
+    from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
+
+    try:
+        state = load_checkpoint(checkpoint)
+    except CheckpointError as error:
+        raise Failure(str(error)) from None
+    task = (state.get("cfg") or {}).get("task") or {}
+    values = task if isinstance(task, dict) else vars(task)
+    tokens = values.get("tokens_per_sample")
+    if not isinstance(tokens, int) or tokens < 1:
+        raise Failure(f"{checkpoint} is not of a language model: it has no --tokens-per-sample")
+    return Blocks(tokens, bool(values.get("add_bos_token")))
