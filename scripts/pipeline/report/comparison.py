@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..scoring.kinds import METRICS
+from ..scoring.scored import BLEU
 from ..scoring.statistics import (
     BUCKETS,
     SAMPLES,
@@ -24,9 +25,6 @@ from ..scoring.statistics import (
 )
 from .kinds import Kind
 from .systems import System, mean
-
-BLEU = "sacrebleu"
-"""The metric with statistics of sentences, and so the one with p values."""
 
 LEVEL = 0.05
 """A difference is significant if p is below this."""

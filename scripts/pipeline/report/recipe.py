@@ -5,9 +5,10 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ..results.file import Result
 from ..scoring.kinds import METRICS
+from ..scoring.scored import BLEU
 from . import runs
 from .claims import check, papers
-from .comparison import BLEU, Comparison, choose_baseline, length_table, ranked, ranking_metric
+from .comparison import Comparison, choose_baseline, length_table, ranked, ranking_metric
 from .kinds import kind_of
 from .systems import VALIDATION, System, evaluation_sets, group, mean, spread, unfinished
 

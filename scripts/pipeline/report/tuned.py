@@ -77,9 +77,9 @@ def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tu
 
 
 def _shortened(systems: Sequence[System]) -> List[int]:
-    """The shortened examples of a task by set, of the system with the most."""
+    """The shortened examples of a task in each set: the most that a system has."""
     data = [result["data"].get("shortened", {}) for system in systems for result in system.results]
-    return [int(max(each.get(name, 0) for each in data)) for name in ("train", "valid")]
+    return [max(each.get(name, 0) for each in data) for name in ("train", "valid")]
 
 
 def _minus(own: Optional[float], other: Optional[float]) -> Optional[float]:

@@ -27,7 +27,8 @@ RATES = {"target_tokens_per_update": NULL_OR_NUMBER, "target_tokens_per_second":
 TEXT_COUNTS = ("documents", "bytes", "tokens")
 DATA = {
     **{f"{key}?": NULL_OR_NUMBER for key in ("kept", "merges", "vocabulary")},
-    **{f"{unit}?": {"*": NUMBER} for unit in (*TEXT_COUNTS, "examples", "shortened")},
+    **{f"{unit}?": {"*": NUMBER} for unit in TEXT_COUNTS},
+    "shortened?": {"*": WHOLE},
 }
 ROTATION = {"dim?": EVEN, "base?": between(1.0001, LARGEST), "stretch?": between(1, 1e6)}
 SIDE = {"encoding": TEXT, "correlations?": [[[NULL_OR_NUMBER]]], **ROTATION}

@@ -1,7 +1,7 @@
 """The blocks of text that a language model was trained on, and is evaluated on. Reading them imports fairseq."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Dict, NamedTuple
 
 from ..command import Failure
 
@@ -19,7 +19,7 @@ class Blocks(NamedTuple):
         return tokens + (-(-tokens // self.tokens) if self.bos else 0)
 
     def __str__(self) -> str:
-        return f"blocks of {self.tokens} tokens" + (" after <s>" if self.bos else "")
+        return f"blocks of {self.tokens} tokens"
 
 
 def read_blocks(checkpoint: Path) -> Blocks:
@@ -34,9 +34,13 @@ def read_blocks(checkpoint: Path) -> Blocks:
         state = load_checkpoint(checkpoint)
     except CheckpointError as error:
         raise Failure(str(error)) from None
-    task = (state.get("cfg") or {}).get("task") or {}
-    values = task if isinstance(task, dict) else vars(task)
-    tokens = values.get("tokens_per_sample")
-    if not isinstance(tokens, int) or tokens < 1:
+    task = _entries(_entries(state.get("cfg")).get("task"))
+    tokens = task.get("tokens_per_sample")
+    if type(tokens) is not int or tokens < 1:
         raise Failure(f"{checkpoint} is not of a language model: it has no --tokens-per-sample")
-    return Blocks(tokens, bool(values.get("add_bos_token")))
+    return Blocks(tokens, bool(task.get("add_bos_token")))
+
+
+def _entries(settings: Any) -> Dict[str, Any]:
+    """The entries of settings, which fairseq stores as a dictionary or as a namespace; none of anything else."""
+    return settings if isinstance(settings, dict) else getattr(settings, "__dict__", {})

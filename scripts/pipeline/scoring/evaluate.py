@@ -39,7 +39,7 @@ MASKS = "15% masked with seed 1"
 LOSSES = ("nll_loss", "loss")
 """fairseq's names of the loss in bits per token; a criterion that smooths labels has both."""
 
-LARGEST = 1000.0
+LARGEST = 500.0
 """A loss in bits that no model has; the perplexity of a larger one is no number."""
 
 COUNTS = {unit: {"*": WHOLE} for unit in ("lines", "bytes", "tokens")}
@@ -79,7 +79,8 @@ def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict
         lines, size, tokens = (counts[unit][subset] for unit in COUNTS)
         measured = read_measured(output, subset).over(blocks.counted(tokens) / tokens)
         settings = str(blocks) if task.predicts_all else f"{blocks}, {MASKS}"
-        scores = figures(measured, tokens / size if task.predicts_all else 0, f"fairseq-validate, {settings}")
+        signature = f"fairseq-validate, {settings}{', each after <s>' if blocks.bos else ''}"
+        scores = figures(measured, tokens / size if task.predicts_all else 0, signature)
         head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
         write_json(out, {**head, "sentences": lines, "scores": scores})
 
@@ -98,7 +99,7 @@ def _task(run: Path) -> Task:
 
 
 class Measured(NamedTuple):
-    """What fairseq-validate prints, rounded: the loss to three decimals, the perplexity of the exact loss to two."""
+    """What fairseq-validate prints: the loss, rounded to three decimals, and the perplexity of the exact loss."""
 
     loss: float
     """bits per token"""

@@ -53,10 +53,8 @@ def test_a_time_is_relative_to_sinusoidal_positions_of_the_same_file_and_precisi
     first, second, third = tables(tmp_path)
     assert heads(first.first) == ["candidate", "precision"]
     assert third.columns[-1] == (RELATIVE, ["0.50", "1.00", "1.25"])  # not to the compiled one
-    assert first.columns[-1] == (
-        RELATIVE,
-        ["1.00", "1.25", "0.80", "1.00"],
-    )  # 2 / 1.6, 2.4 / 3: the seconds are not of the same rounds
+    # 2 / 1.6 and 2.4 / 3: the seconds are not of the same rounds
+    assert first.columns[-1] == (RELATIVE, ["1.00", "1.25", "0.80", "1.00"])
     assert lines(second) == [["tupe_r_base", "2.5", "1.6", "1.6\u20131.6", "9%"]]  # one precision is a setting
     assert second.settings == ["precision: fp32"]
     assert speed(tmp_path).steps == [

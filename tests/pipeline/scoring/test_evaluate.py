@@ -1,11 +1,13 @@
 """Evaluation of language models: the figures that follow from a loss."""
 
 import json
+from argparse import Namespace
 
 import pytest
+import torch
 
 from pipeline.command import Failure
-from pipeline.scoring.blocks import Blocks
+from pipeline.scoring.blocks import Blocks, read_blocks
 from pipeline.scoring.evaluate import Measured, figures, read_measured
 from pipeline.scoring.kinds import METRICS
 from pipeline.scoring.metrics import table
@@ -23,6 +25,18 @@ def test_the_begin_of_a_block_is_no_token_of_the_text():
     assert Blocks(4).counted(10) == 10 and Blocks(4, bos=True).counted(10) == 13
     assert Measured(2.0, 4.0).over(13 / 10) == Measured(2.6, round(2**2.6, 2))
     assert Measured(3.001, 8.01).over(1) == Measured(3.001, 8.01), "as printed: the rounded loss says less"
+
+
+def test_the_blocks_are_those_of_the_checkpoint(tmp_path):
+    def blocks(cfg):
+        torch.save({"cfg": cfg, "model": {}}, tmp_path / "checkpoint.pt")
+        return read_blocks(tmp_path / "checkpoint.pt")
+
+    assert blocks({"task": {"tokens_per_sample": 64}}) == (64, False)
+    assert blocks({"task": Namespace(tokens_per_sample=64, add_bos_token=True)}) == (64, True)
+    for cfg in ([1], None, {"task": [1]}, *({"task": {"tokens_per_sample": odd}} for odd in (True, 0, 64.0, "64"))):
+        with pytest.raises(Failure, match=r"has no (configuration|--tokens-per-sample)"):
+            blocks(cfg)
 
 
 def line(**values):
