@@ -36,7 +36,7 @@ def printed(hypotheses, targets, figure=None):
     for i in reversed(range(len(hypotheses))):
         lines += [f"S-{i}\tx", f"T-{i}\t{targets[i]}", f"H-{i}\t-0.5\t{hypotheses[i]}"]
         lines += [f"D-{i}\t-0.5\t{hypotheses[i]}", f"P-{i}\t-0.5 -0.5"]
-    figure = fairseq_bleu(hypotheses, targets) if figure is None else figure
+    figure = fairseq_bleu(hypotheses, targets).score if figure is None else figure
     return "\n".join([*lines, own_line(figure), ""])
 
 
