@@ -142,8 +142,8 @@ class Comparison:
         one, two = ([_resampled(each, test, seed) for seed in seeds] for each in (system, other))
         p, middle = hierarchical_bootstrap(one, two, value, variance)
         if variance:
-            signature = f"sentences and trainings|freedom:{variance.freedom}|n:{SAMPLES}|seed:{SEED}"
-            return p, middle, signature
+            known = f"variance:{variance.total:.3f}|by sentences:{variance.by_sentences:.3f}|freedom:{variance.freedom}"
+            return p, middle, f"sentences and trainings|{known}|n:{SAMPLES}|seed:{SEED}"
         first, second = sorted((system, other), key=lambda each: each.label)  # p is the same in either direction
         p, signature = _paired(first, second, test, seeds[0])
         return p, middle, signature

@@ -12,6 +12,7 @@ token: the bits of all tokens, line ends included, by the bytes of the text befo
 
 import argparse
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence
@@ -77,6 +78,9 @@ def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict
         output = generate(fill(template, **values), checkpoint, out, 0, "evaluate")
         counts = read_shaped(data / NAME, COUNTS, f"run scripts/prepare_text.sh --out {data} again")
         lines, size, tokens = (counts[unit][subset] for unit in COUNTS)
+        if not size or not tokens:
+            remedy = f"run scripts/prepare_text.sh --out {data} again"
+            raise Failure(f"{data / NAME} says that '{subset}' is empty: {remedy}")
         measured = read_measured(output, subset).over(blocks.counted(tokens) / tokens)
         settings = str(blocks) if task.predicts_all else f"{blocks}, {MASKS}"
         signature = f"fairseq-validate, {settings}{', each after <s>' if blocks.bos else ''}"
@@ -122,12 +126,13 @@ def read_measured(path: Path, subset: str) -> Measured:
     losses = [float(values[key]) for key in LOSSES if key in values]
     if not losses or "ppl" not in values:
         raise Failure(f"{path} has no loss of '{subset}': run scripts/evaluate.sh again")
-    if not 0 <= losses[0] <= LARGEST:
+    measured = Measured(losses[0], float(values["ppl"]))
+    if not (0 <= measured.loss <= LARGEST and math.isfinite(measured.perplexity)):
         raise Failure(
-            f"the loss on '{subset}' is {losses[0]:g} bits per token: the training diverged; "
+            f"the loss on '{subset}' is {measured.loss:g} bits per token: the training diverged; "
             "train again with a lower --lr"
         )
-    return Measured(losses[0], float(values["ppl"]))
+    return measured
 
 
 def figures(measured: Measured, tokens_per_byte: float, signature: str) -> Dict[str, Dict[str, Any]]:

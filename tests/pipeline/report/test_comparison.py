@@ -54,7 +54,7 @@ def test_with_several_seeds_a_difference_is_as_sure_as_the_trainings_are_alike(t
     assert compared(tmp_path, (0.1, 0.3), (0.1, 0.301), (0.101, 0.3)).significant
     scattered = compared(tmp_path, (0.1, 0.3), (0.3, 0.1), (0.1, 0.2))
     assert not scattered.significant and scattered.range[0] < 0 < scattered.range[1]
-    assert "sentences and trainings|freedom:4" in scattered.signature
+    assert "sentences and trainings|variance:" in scattered.signature and "|freedom:4|" in scattered.signature
 
 
 def test_the_bootstrap_has_the_variance_of_sentences_and_of_trainings():
