@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 USER_DIR = ROOT / "fairseq_rope"
 # the tools of the environment that runs the tests
 ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
     **os.environ,
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "VENV": str(Path(sys.executable).parent.parent),

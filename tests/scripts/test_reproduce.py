@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 
 TINY = [*SMALL, "--max-tokens", "600"]
 UPDATES = ["--max-update", 5, "--save-every", 1]
+BROKEN = "broken transformer_alibi_tiny --max-tokens 3"
 TRAINING = [archive.name for archive in archives() if archive.subset == "train"]
 
 
@@ -35,8 +36,8 @@ def result(out, name):
 def test_the_recipe_runs_from_the_archives_to_the_report_past_a_training_that_fails(mirror, corpus, tmp_path):
     out = tmp_path / "out"
     command = ["scripts/reproduce.sh", "wmt14_en_de", "--mirror", mirror, "--out", out, *UPDATES]
-    flags = ["--seeds", "2", "--", *TINY, "--rope-base", 500]
-    first = run(*command, "--archs", "transformer_alibi_tiny roformer_tiny", *flags, fails=True)
+    flags = ["--seeds", "2", "--", *TINY]
+    first = run(*command, "--archs", "roformer_tiny", "--variant", BROKEN, *flags, fails=True)
     assert (
         "The only one on newstest2014: roformer_tiny" in first.stdout
         and f"Report: {out}/report/report.html" in first.stdout
@@ -57,10 +58,10 @@ def test_the_recipe_runs_from_the_archives_to_the_report_past_a_training_that_fa
     assert (out / "report/report.html").stat().st_size > 10000
 
     errors = [line for line in first.stderr.splitlines() if "error: " in line]
-    assert "--rope-base belongs to the encoding rope" in errors[0]
-    assert "not finished: transformer_alibi_tiny, seed 2: see above; call again to go on" in errors[-1]
-    assert "--rope-base belongs to the encoding rope" in report.split("### Runs that did not finish")[1].split("###")[0]
-    assert "--rope-base" in result(out, "wmt14_en_de-transformer_alibi_tiny-seed2")["unfinished"]
+    assert "--max-tokens 3 is too small for every training pair" in errors[0]
+    assert "not finished: transformer_alibi_tiny (broken), seed 2: see above; call again to go on" in errors[-1]
+    assert "is too small for every training pair" in report.split("### Runs that did not finish")[1].split("###")[0]
+    assert "--max-tokens 3" in result(out, "wmt14_en_de-transformer_alibi_tiny-broken-seed2")["unfinished"]
 
     again = run(*command, "--archs", "roformer_tiny", *flags)
     assert again.stderr.count("finished before") == 1

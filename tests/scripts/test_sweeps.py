@@ -96,11 +96,14 @@ def test_wrong_config_entries_are_named(entries, message):
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_sweep_whose_trainings_make_fewer_checkpoints_than_it_averages_is_refused(tmp_path):
+def test_a_sweep_whose_trainings_would_fail_is_refused(tmp_path):
     options = ["demo", "--out", str(tmp_path / "out"), "--max-update"]
     with pytest.raises(Failure, match="make 4 checkpoints, but 5 are to be averaged: choose --save-every 40 or less"):
         Sweep(parse([*options, "200"]))
     Sweep(parse([*options, "201"]))
+    odd = [*options, "201", "--archs", "transformer_alibi_tiny", "--", "--rope-base", "500"]
+    with pytest.raises(Failure, match=r"^transformer_alibi_tiny: .* --rope-base belongs to the encoding rope"):
+        Sweep(parse(odd))
     assert not (tmp_path / "out").exists()
 
 
@@ -176,7 +179,7 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
 def test_a_sweep_on_slurm_ends_past_a_run_that_fails(corpus, tmp_path):
     pytest.importorskip("snakemake_executor_plugin_slurm")
     profile = ["--profile", ROOT / "scripts/profiles/slurm", "--slurm-init-seconds-before-status-checks", "5"]
-    variants = json.dumps(["broken roformer_tiny --encoder-embed-dim 28 --decoder-embed-dim 28"])
+    variants = json.dumps(["broken roformer_tiny --train-subset nowhere"])
     config = dict(recipe="demo", archs="roformer_tiny", variants=variants, data=corpus, out="out")
     config.update(max_update=5, save_every=1, flags=" ".join([*SMALL, "--max-tokens", "600"]))
     done = snakemake(tmp_path, *profile, fails=True, **config)
@@ -188,5 +191,5 @@ def test_a_sweep_on_slurm_ends_past_a_run_that_fails(corpus, tmp_path):
         for variant in ("", "-broken")
     )
     assert ended["training"]["updates"] == 5 and set(ended["tests"]) == {"test", "test_long", "valid"}
-    assert "needs an even dimension" in broken["unfinished"]
+    assert "Dataset not found: nowhere" in broken["unfinished"]
     assert "did not finish" in (tmp_path / "out/report/report.md").read_text(encoding="utf-8")

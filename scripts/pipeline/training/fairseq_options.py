@@ -7,6 +7,7 @@ from typing import NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 from fairseq import options
+from fairseq.data import Dictionary
 from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     FairseqEncoderDecoderModel,
@@ -14,7 +15,7 @@ from fairseq.models import (
     FairseqLanguageModel,
 )
 
-import fairseq_rope  # noqa: F401  (registers the architectures)
+from fairseq_rope.architectures import ARCHITECTURES
 
 from ..command import Failure, say
 from .batch_size import load
@@ -55,7 +56,8 @@ def parse(flags: Sequence[str]) -> argparse.Namespace:
     """The options of fairseq-train in these flags, one of which is ``--arch``.
 
     Raises:
-        Failure: fairseq knows no such option or value, or the task trains another kind of model.
+        Failure: fairseq knows no such option or value, the task trains another kind of model, or the model refuses a
+            value.
     """
 
     def refuse(message: str) -> NoReturn:
@@ -74,7 +76,19 @@ def parse(flags: Sequence[str]) -> argparse.Namespace:
         refuse(str(error))
     if not issubclass(ARCH_MODEL_REGISTRY[args.arch], MODELS.get(args.task, object)):
         raise Failure(f"the task {args.task} cannot train {args.arch}, which is another kind of model: choose another")
+    if args.arch in ARCHITECTURES:
+        try:
+            _build(args)
+        except ValueError as error:
+            refuse(str(error))
     return args
+
+
+def _build(args: argparse.Namespace) -> None:
+    """Builds the model for an empty dictionary; raises ValueError if it refuses an option."""
+    words = Dictionary()
+    task = argparse.Namespace(source_dictionary=words, target_dictionary=words, args=args)
+    ARCH_MODEL_REGISTRY[args.arch].build_model(argparse.Namespace(**vars(args)), task)
 
 
 def _longer_sides(folder: Path, languages: Tuple[str, str], subset: str) -> np.ndarray:
