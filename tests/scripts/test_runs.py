@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow
 UPDATES = ["--max-update", 60, "--save-every", 10]
 SYSTEMS = ["--archs", "transformer_none_tiny", "--variant", "half roformer_tiny --rope-layout half"]
 FLAGS = ["--", *SMALL, "--max-tokens", "300", "--disable-validation"]
-SHORTEST = ["--max-tokens", "3"]
-"""Refused when the data are known, so the run fails and not the recipe."""
+NOWHERE = ["--train-subset", "nowhere"]
+"""What only the training finds to be wrong."""
 SWEEP = dict(max_update=60, save_every=10, flags=" ".join(FLAGS[1:]))
 NAMES = ["transformer_none_tiny", "roformer_tiny-half"]
 TESTS = ["test_2016_flickr", "test_2016_flickr_x2", "test_2016_flickr_x4", "val"]
@@ -127,7 +127,7 @@ def test_a_result_of_other_settings_is_set_aside_by_a_finished_run_only(killed, 
     file = out / f"results/multi30k-{NAMES[0]}-seed1.json"
     before = file.read_bytes()
     words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", out, "--archs", NAMES[0], "--save-every", 10]
-    run(*words, "--max-update", 80, *FLAGS, *SHORTEST, fails=True)
+    run(*words, "--max-update", 80, *FLAGS, *NOWHERE, fails=True)
     assert file.read_bytes() == before
     said = run(*words, "--max-update", 70, *FLAGS).stderr
     assert f"{NAMES[0]}-seed1.json is of a run with other settings: it moves to" in said
@@ -139,11 +139,11 @@ def test_a_recipe_of_which_all_fails_has_a_report_that_says_so(killed, raw, tmp_
     archs = [f"transformer_{name}_tiny" for name in ("alibi", "learned")]
     options = ["--results", tmp_path / "results", "--report", tmp_path / "report", "--archs", "\n".join(archs)]
     words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", killed[0], *UPDATES, *options, *FLAGS]
-    failed = run(*words, *SHORTEST, fails=True)
+    failed = run(*words, *NOWHERE, fails=True)
     names = "; ".join(f"{arch}, seed 1" for arch in archs)
     assert failed.stderr.splitlines()[-1].endswith(f"error: no run succeeded: {names}")
     report = (tmp_path / "report/report.md").read_text(encoding="utf-8").split("### Runs that did not finish")[1]
-    assert report.count("--max-tokens 3 is too small for every training pair") == 2
+    assert report.count("Dataset not found: nowhere") == 2
 
 
 def test_a_recipe_that_shares_data_takes_them_from_the_same_folder(tmp_path):
