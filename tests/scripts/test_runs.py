@@ -182,7 +182,7 @@ def test_two_calls_at_once_share_a_folder(corpus, tmp_path):
 
 @pytest.fixture(scope="module")
 def swept(killed, raw, tmp_path_factory):
-    """A sweep on Snakemake: a result from elsewhere, a run that fails, and one that is killed twice."""
+    """A sweep on Snakemake: a result from elsewhere, a run that fails, and one that is killed."""
     pytest.importorskip("snakemake")
     out = tmp_path_factory.mktemp("sweep") / "out"
     shutil.copytree(killed[0] / "data", out / "data")
@@ -193,7 +193,7 @@ def swept(killed, raw, tmp_path_factory):
     words = ["snakemake", "-s", str(ROOT / "scripts/Snakefile"), "--cores", "2", "--config"]
     words += [f"{name}={value}" for name, value in config.items()]
     said = []
-    for checkpoint in ("10", "40", ""):
+    for checkpoint in ("20", ""):
         log = out / f"until{checkpoint}.log"
         with log.open("w") as file:  # a kill reaches all processes of a group, but for those of the server
             options = dict(stdout=file, stderr=file, start_new_session=True)
@@ -209,8 +209,8 @@ def swept(killed, raw, tmp_path_factory):
 
 def test_a_killed_sweep_ends_in_the_figures_of_reproduce_sh(killed, swept):
     out, said = swept
-    assert [status for status, _ in said] == [-signal.SIGKILL, -signal.SIGKILL, 1], said[-1]
-    assert "Loaded checkpoint" in (out / NAMES[1] / "seed1/train.log").read_text()  # the second kill may be late
+    assert [status for status, _ in said] == [-signal.SIGKILL, 1], said[-1]
+    assert "Loaded checkpoint" in (out / NAMES[1] / "seed1/train.log").read_text()
     ours, theirs = (results(folder / "results")[f"{NAMES[1]}-seed1"] for folder in (out, killed[0]))
     assert ours["tests"] == theirs["tests"] and ours["settings"] == theirs["settings"]
     ours, theirs = (parameters(folder / NAMES[1] / "seed1/checkpoint.pt") for folder in (out, killed[0]))
