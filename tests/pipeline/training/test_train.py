@@ -221,3 +221,9 @@ def test_a_run_of_more_updates_is_refused_and_stays(data, trainings):
     with pytest.raises(Failure, match="was trained for 8 updates already"):
         training(data, "--max-update", 4).run()
     assert trainings == [0] and not list(data.parent.glob("run.old-*"))
+
+
+@pytest.mark.parametrize("flags", [["--adaptive-softmax-cutoff", "10,20"], ["--encoder-ffn-embed-dim", "-1"]])
+def test_what_only_the_training_can_tell_is_left_to_it(data, trainings, flags):
+    training(data, "--", *flags).run()
+    assert trainings == [0]
