@@ -185,7 +185,7 @@ def _variants(systems: Sequence[System], sets: Sequence[str], comparison: Compar
 
 
 def _signatures(systems: Sequence[System], sets: Sequence[Dict[str, Any]], settings: str) -> List[Any]:
-    """Name and text for each metric, the test (``p``) and the ``settings``, with systems if they differ."""
+    """Name and text for each metric, the tests (``p``) and the ``settings``, with systems if they differ."""
     entries = [(s.label, entry) for s in systems for test in sets for entry in s.tests(test["name"]).values()]
     names: Dict[Any, List[str]] = {}  # of the metrics, by signature: those with the settings are the same for several
     for key, metric in METRICS.items():
@@ -193,7 +193,10 @@ def _signatures(systems: Sequence[System], sets: Sequence[Dict[str, Any]], setti
         for text, labels in runs.grouped(named):
             names.setdefault((text, tuple(labels), settings and metric.name), []).append(metric.name)
     found: List[Any] = [(", ".join(same), text, labels) for (text, labels, _), same in names.items()]
-    paired = [one.signature for test in sets for one in test["differences"] if one and one.signature]
-    found += [("p", text, []) for text in paired[:1]]
+    tests: Dict[str, List[str]] = {}  # by the signature of the test: over seeds it has the variances of the test set
+    for test in sets:
+        for text in dict.fromkeys(one.signature for one in test["differences"] if one and one.signature):
+            tests.setdefault(text, []).append(test["name"])
+    found += [(f"p on {', '.join(on)}" if len(tests) > 1 else "p", text, []) for text, on in tests.items()]
     texts = runs.grouped((label, entry["settings"]) for label, entry in entries) if settings else []
     return [*found, *((settings, *pair) for pair in texts)]

@@ -75,12 +75,12 @@ def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict
     def work() -> None:
         values = {**vars(options), "task": task.name, "checkpoint": checkpoint, "user_dir": USER_DIR}
         blocks = read_blocks(checkpoint)
-        output = generate(fill(template, **values), checkpoint, out, 0, "evaluate")
-        counts = read_shaped(data / NAME, COUNTS, f"run scripts/prepare_text.sh --out {data} again")
+        remedy = f"run scripts/prepare_text.sh --out {data} again"
+        counts = read_shaped(data / NAME, COUNTS, remedy)
         lines, size, tokens = (counts[unit][subset] for unit in COUNTS)
         if not size or not tokens:
-            remedy = f"run scripts/prepare_text.sh --out {data} again"
             raise Failure(f"{data / NAME} says that '{subset}' is empty: {remedy}")
+        output = generate(fill(template, **values), checkpoint, out, 0, "evaluate")
         measured = read_measured(output, subset).over(blocks.counted(tokens) / tokens)
         settings = str(blocks) if task.predicts_all else f"{blocks}, {MASKS}"
         signature = f"fairseq-validate, {settings}{', each after <s>' if blocks.bos else ''}"
@@ -129,8 +129,8 @@ def read_measured(path: Path, subset: str) -> Measured:
     measured = Measured(losses[0], float(values["ppl"]))
     if not (0 <= measured.loss <= LARGEST and math.isfinite(measured.perplexity)):
         raise Failure(
-            f"the loss on '{subset}' is {measured.loss:g} bits per token: the training diverged; "
-            "train again with a lower --lr"
+            f"on '{subset}' the loss is {measured.loss:g} bits per token and the perplexity {measured.perplexity:g}: "
+            "the training diverged; train again with a lower --lr"
         )
     return measured
 

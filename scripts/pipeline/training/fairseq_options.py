@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
+import torch
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.models import (
@@ -80,17 +81,18 @@ def parse(flags: Sequence[str]) -> argparse.Namespace:
         try:
             _build(args)
         except ValueError as error:
-            refuse(str(error))
-        except Exception:  # in a part of fairseq's, which may need the real dictionary: the training says what is wrong
+            raise Failure(f"fairseq-train: {' '.join(str(error).split())}") from None
+        except Exception:  # of fairseq's parts, some of which need the dictionary or memory: the training says more
             pass
     return args
 
 
 def _build(args: argparse.Namespace) -> None:
-    """Builds the model for an empty dictionary; raises ValueError if it refuses an option."""
-    words = Dictionary()
-    task = argparse.Namespace(source_dictionary=words, target_dictionary=words, args=args)
-    ARCH_MODEL_REGISTRY[args.arch].build_model(argparse.Namespace(**vars(args)), task)
+    """Builds the model for an empty dictionary and without memory; raises ValueError if it refuses an option."""
+    task = argparse.Namespace(args=args, cfg=args, max_positions=lambda: args.tokens_per_sample)
+    task.source_dictionary = task.target_dictionary = Dictionary()
+    with torch.device("meta"):
+        ARCH_MODEL_REGISTRY[args.arch].build_model(argparse.Namespace(**vars(args)), task)
 
 
 def _longer_sides(folder: Path, languages: Tuple[str, str], subset: str) -> np.ndarray:

@@ -84,6 +84,15 @@ def test_how_sure_is_the_middle_of_the_tests_samples(tmp_path):
     assert "sentences and trainings|variance:" in said and "|freedom:2|n:1000|seed:12345" in said
 
 
+def test_over_seeds_each_test_set_has_variances_of_its_own(tmp_path):
+    for seed, rate in ((1, 0.1), (2, 0.3)):
+        for arch in (ROTARY, SINUSOIDAL):
+            result(tmp_path, arch, seed, test=rate, later=0.2)
+    said = markdown(tmp_path)
+    assert said.count("- p on ") == 2 and "- p on test: `sentences and trainings|variance:" in said
+    assert "- p on later: `sentences and trainings|variance:0.000|" in said
+
+
 def test_a_system_that_is_better_with_the_common_seeds_is_not_called_worse(tmp_path):
     for seed, rate in ((1, 0.4), (2, 0.0)):
         result(tmp_path, SINUSOIDAL, seed, test=rate)
