@@ -89,7 +89,7 @@ def _package(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError as error:
-        raise ValueError(f"{name} is not installed: pip install 'fairseq_rope[hugging-face]'") from error
+        raise ValueError(f"{name} is not installed: pip install {name}") from error
 
 
 @dataclass

@@ -30,7 +30,7 @@ def engine() -> Any:
         import ctranslate2
     except ImportError as error:
         raise ValueError(
-            "CTranslate2 is not installed: run scripts/install.sh, or pip install 'fairseq_rope[export]'"
+            "CTranslate2 is not installed: run scripts/install.sh, or pip install ctranslate2"
         ) from error
     return ctranslate2
 

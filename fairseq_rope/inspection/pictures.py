@@ -33,7 +33,7 @@ QUERY, KEY = "query position i", "key position j"
 def require_matplotlib() -> None:
     """Raises ValueError if the package is not installed."""
     if find_spec("matplotlib") is None:
-        raise ValueError("matplotlib is not installed: run scripts/install.sh, or pip install 'fairseq_rope[plot]'")
+        raise ValueError("matplotlib is not installed: run scripts/install.sh, or pip install matplotlib")
 
 
 def new_figure(width: float, height: float) -> "Figure":

@@ -17,7 +17,7 @@ def _safetensors() -> Any:
     try:
         import safetensors.torch
     except ImportError as error:
-        raise CheckpointError("safetensors is not installed: pip install 'fairseq_rope[hugging-face]'") from error
+        raise CheckpointError("safetensors is not installed: pip install safetensors") from error
     return safetensors.torch
 
 
