@@ -34,17 +34,18 @@ def count_parameters(arch: str, vocabulary: int) -> int:
 def overview(vocabulary: int = VOCABULARY) -> str:
     """The folder for ``--user-dir``, the encodings, and the architectures with their numbers of parameters."""
     translation, *others = KINDS
-    kinds = {arch: f"{position} encoding" for arch, (position, _, kind) in ARCHITECTURES.items() if kind is translation}
+    kinds = {arch: position for arch, (position, _, kind) in ARCHITECTURES.items() if kind is translation}
     kinds.update({f"{REFERENCE}_{size}": "fairseq's own model" for size in SIZES})
-    rows = [f"{arch:<36}{kind:<22}{count_parameters(arch, vocabulary):>14,}" for arch, kind in kinds.items()]
+    rows = [("architecture (--arch)", "position", "parameters")]
+    rows += [(arch, kind, f"{count_parameters(arch, vocabulary):,}") for arch, kind in kinds.items()]
+    first, second, _ = (max(map(len, column)) + 2 for column in zip(*rows))
     return "\n".join(
         [
             f"--user-dir {USER_DIR}",
             "",
             f"position encodings (--encoder-position, --decoder-position): {', '.join(POSITIONS)}",
             "",
-            f"{'architecture (--arch)':<36}{'position':<22}{'parameters':>14}",
-            *rows,
+            *(f"{arch:<{first}}{kind:<{second}}{count:>12}" for arch, kind, count in rows),
             "",
             f"Parameters with one shared vocabulary of {vocabulary:,} types and --share-all-embeddings.",
             "",

@@ -3,14 +3,11 @@
 import copy
 import dataclasses
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-import fairseq_rope
 from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES, match_architectures
 from fairseq_rope.info import VOCABULARY, count_parameters, options
 from fairseq_rope.layers import FAST_PATH_COPIES
@@ -120,21 +117,16 @@ def test_what_is_not_supported_is_refused_by_name(options, message):
 
 
 @pytest.mark.slow
-def test_the_module_prints_the_user_dir_and_the_parameter_counts():
-    out = subprocess.run([sys.executable, "-m", "fairseq_rope"], capture_output=True, text=True, check=True).stdout
-    assert f"--user-dir {Path(fairseq_rope.__file__).parent}" in out
-    counts = dict(
-        line.split()[:: len(line.split()) - 1] for line in out.splitlines() if "encoding " in line and "_" in line
-    )
+def test_the_parameters_of_the_base_size_are_those_of_the_papers():
     # Vaswani et al. 2017 state 65M for the base model; 37k x 512 + 44.1M in the layers
-    assert counts["roformer_base"] == "63,082,496"
-    assert counts["transformer_learned_base"] == f"{63_082_496 + 2 * 1024 * 512:,}"
+    assert count_parameters("roformer_base", VOCABULARY) == 63_082_496
+    assert count_parameters("transformer_learned_base", VOCABULARY) == 63_082_496 + 2 * 1024 * 512
 
 
 def test_the_manual_states_what_each_encoding_adds():
     page = Path(__file__).parent.parent / "docs/encodings.md"
     rows = [line.split("|")[1:-1] for line in page.read_text(encoding="utf-8").splitlines()]
-    table = {cells[0].strip(" `"): [c.strip() for c in cells[1:]] for cells in rows if len(cells) == 7}
+    table = {cells[0].strip(" `"): [c.strip() for c in cells[1:]] for cells in rows if len(cells) == 6}
     plain = count_parameters("transformer_none_base", VOCABULARY)
     for family, name in FAMILIES.items():
         added, invariant = table[name][:2]

@@ -29,9 +29,7 @@ def engine() -> Any:
     try:
         import ctranslate2
     except ImportError as error:
-        raise ValueError(
-            "CTranslate2 is not installed: run scripts/install.sh, or pip install ctranslate2"
-        ) from error
+        raise ValueError("CTranslate2 is not installed: run scripts/install.sh, or pip install ctranslate2") from error
     return ctranslate2
 
 
