@@ -75,7 +75,6 @@ def build_position(
     stack = Stack(
         embed_dim=side_cfg.embed_dim,
         num_heads=side_cfg.attention_heads,
-        num_layers=side_cfg.layers,
         max_positions=cfg.max_source_positions if side == "encoder" else cfg.max_target_positions,
         padding_idx=int(embed_tokens.padding_idx or 0),
         causal=side == "decoder",

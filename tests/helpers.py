@@ -80,7 +80,7 @@ def build_felt(encoding, kind="translation", **options):
 
 
 def stack(**changes):
-    values = dict(embed_dim=32, num_heads=4, num_layers=2, max_positions=64, padding_idx=PAD, causal=False)
+    values = dict(embed_dim=32, num_heads=4, max_positions=64, padding_idx=PAD, causal=False)
     return Stack(**{**values, **changes})
 
 

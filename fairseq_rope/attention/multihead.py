@@ -1,5 +1,6 @@
 """Multi-head self-attention with a position encoding: projection, cache, masks and the choice of the kernel."""
 
+import threading
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, NoReturn, Optional, Tuple
 
@@ -11,6 +12,16 @@ from ..unregistered import Unregistered
 from .cache import IncrementalState, KeyValueCache
 from .kernels import computes_in_fp32, product, scaled_dot_product_attention
 from .masks import merge_masks, with_future
+
+
+class _Call(threading.local):
+    """What :meth:`PositionalMultiheadAttention.at` says of the present call; several threads may use one model."""
+
+    context: Optional[Dict[str, Tensor]] = None
+    causal = False
+
+
+_call = _Call()
 
 
 class PositionalMultiheadAttention(MultiheadAttention):
@@ -36,8 +47,6 @@ class PositionalMultiheadAttention(MultiheadAttention):
                 raise ValueError(f"{option} cannot be combined with a position encoding: leave it unset")
         super().__init__(embed_dim, num_heads, self_attention=True, **kwargs)
         self._shared_encoding = Unregistered(encoding)
-        self._context: Optional[Dict[str, Tensor]] = None
-        self._causal = False
         self.position = encoding.build_layer(self)
 
     def __prepare_scriptable__(self) -> NoReturn:
@@ -62,11 +71,11 @@ class PositionalMultiheadAttention(MultiheadAttention):
         With ``causal``, a query sees no later key. The block spans one call of one layer, because fairseq's layers have
         no arguments for these two.
         """
-        self._context, self._causal = context, causal
+        _call.context, _call.causal = context, causal
         try:
             yield
         finally:
-            self._context = None
+            _call.context = None
 
     def forward(
         self,
@@ -95,7 +104,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         Returns:
             The output ``(T, B, C)``, and the weights: None, ``(B, T, S)``, or per head ``(H, B, T, S)``.
         """
-        if self._context is None:
+        if _call.context is None:
             raise ValueError("the positions are missing: call the attention inside `with attention.at(context)`")
         if static_kv or before_softmax:
             raise ValueError("static_kv and before_softmax do not apply to self-attention with positions")
@@ -107,9 +116,9 @@ class PositionalMultiheadAttention(MultiheadAttention):
             key_padding_mask,
             incremental_state,
             attn_mask,
-            causal=self._causal,
+            causal=_call.causal,
             need_weights=need_weights or need_head_weights,
-            context=self._context,
+            context=_call.context,
         )
         if weights is not None:
             weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)

@@ -56,7 +56,10 @@ class FastSequenceGenerator(SequenceGenerator):
         model = self.model.single_model
         weight = output_weight(model)
         assert weight is not None
-        weights = packed_weights(model.decoder, weight) if self.packs_weights else None
+        device = weight.device.type
+        autocasts = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+        packs = self.packs_weights and not autocasts  # the copies have one precision
+        weights = packed_weights(model.decoder, weight) if packs else None
         if weights is None:
             return IncrementalDecoder(model.decoder, encoder_out, weight)
         return PackedDecoder(model.decoder, encoder_out, weight, weights)

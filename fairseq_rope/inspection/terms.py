@@ -58,7 +58,7 @@ def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 2
         raise ValueError(f"--max-distance must be at least 1 and at most {LARGEST_DISTANCE}, not {max_distance}")
     if dim < 2:
         raise ValueError(f"--rope-dim must be even and at least 2, not {dim}")
-    stack = Stack(dim, num_heads=1, num_layers=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
+    stack = Stack(dim, num_heads=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
     scaling = "none" if stretch == 1 else "linear"
     encoding = RotaryEncoding(stack, RotaryOptions(base=base, dim=dim, scaling=scaling, scaling_factor=stretch))
     terms = encoding.rotation(torch.arange(max_distance + 1)[None])[0, 0]  # (max_distance + 1, d/2)
@@ -71,7 +71,7 @@ def load_model(folder: Path) -> Any:
     Raises:
         CheckpointError: a file is missing or cannot be used, or the model is not of this package.
     """
-    model = model_folder.load_any_model(folder)
+    model = model_folder.load_model(folder)
     if not any(encoding_of(model, side) for side in stacks_of(model)):
         raise CheckpointError(f"{folder}: fairseq's own model: its positions cannot be told from the rest")
     return model

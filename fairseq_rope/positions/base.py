@@ -34,7 +34,6 @@ class Stack:
 
     embed_dim: int
     num_heads: int
-    num_layers: int
     max_positions: int  # tokens: the longest sentence that the stack accepts
     padding_idx: int
     causal: bool  # True in the decoder: a query sees no later key

@@ -4,6 +4,7 @@ import math
 from typing import Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .base import Steps
@@ -83,6 +84,14 @@ def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance
     growth = (distance.clamp(min=1).float() / exact).log() / math.log(max_distance / exact) * (buckets - exact)
     logarithmic = (exact + growth.long()).clamp(max=buckets - 1)
     return offset + torch.where(distance < exact, distance, logarithmic)
+
+
+def bucket_bias(buckets: Tensor, table: Tensor) -> Tensor:
+    """The number of each head for each pair: ``(B or 1, T, S)`` -> ``(B or 1, H, T, S)``.
+
+    Thousands of pairs share a row of ``table``. On a CPU, their gradients add up in the precision of the rows: in fp32.
+    """
+    return F.embedding(buckets, table.float()).type_as(table).permute(0, 3, 1, 2)
 
 
 def check_buckets(prefix: str, buckets: int, max_distance: int) -> None:

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Dict
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .absolute import LearnedEncoding
 from .base import PositionEncoding, Stack, Steps
-from .relative import check_buckets, distances, t5_buckets
+from .relative import bucket_bias, check_buckets, distances, t5_buckets
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class BucketedBiasEncoding(PositionEncoding):
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         options = self.options
         buckets = t5_buckets(distances(query, key), not self.stack.causal, options.buckets, options.max_distance)
-        return {"bias": F.embedding(buckets, self.table).permute(0, 3, 1, 2)}  # (1, T, S, H) -> (1, H, T, S)
+        return {"bias": bucket_bias(buckets, self.table)}
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         return context["bias"]

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .base import Stack, Steps
-from .relative import check_buckets, distances, t5_buckets
+from .relative import bucket_bias, check_buckets, distances, t5_buckets
 from .untied import INITIAL_STD, ProjectedPositions, is_read_at_once
 
 THETA_ROWS = 2  # rows of the table before those of the positions
@@ -108,4 +108,4 @@ class UntiedRelativeEncoding(UntiedAbsoluteEncoding):
         if not options.no_reset:
             row = row.masked_fill(key.special[:, None, :], options.buckets)
             row = row.masked_fill(query.special[:, :, None], options.buckets + 1)
-        return super()._bias(query, key) + F.embedding(row, self.relative).permute(0, 3, 1, 2)  # (B, H, T, S)
+        return super()._bias(query, key) + bucket_bias(row, self.relative)

@@ -15,8 +15,11 @@ from ..output_projection import output_weight
 from .linear_loss import linear_label_smoothed_nll_loss
 
 
-def _gives_features(model: Any) -> bool:
+def gives_features(model: Any) -> bool:
+    """Whether the model returns its features, and its parameters may also be used behind its forward pass."""
     while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
+        if getattr(model, "find_unused_parameters", False):  # PyTorch's looks for them in the forward pass alone
+            return False
         model = model.module
     if isinstance(model, FairseqLanguageModel):  # it hands arguments that it does not know to its decoder
         return True
@@ -33,7 +36,7 @@ class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Any]:
         weight = output_weight(model)
-        if weight is None or not reduce or self.report_accuracy or not _gives_features(model):
+        if weight is None or not reduce or self.report_accuracy or not gives_features(model):
             return super().forward(model, sample, reduce)
         features = model(**sample["net_input"], features_only=True)[0]  # (B, T, C)
         skip = self.ignore_prefix_size

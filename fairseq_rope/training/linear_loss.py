@@ -17,6 +17,9 @@ FP16_SCALE = 16.0
 subnormal number. The loss scale prevents that, but is known only in the backward pass.
 """
 
+FP16_ROWS = 2048
+"""Tokens of a chunk in fp16 at most, so its share of the weight's gradient, times ``FP16_SCALE``, stays finite."""
+
 
 def linear_label_smoothed_nll_loss(
     features: Tensor,
@@ -61,6 +64,8 @@ def _rows_of_a_chunk(features: Tensor, types: int) -> int:
     """How many of the N tokens go through the loss at once: chunks of about equal size, at most ``CHUNK`` bytes."""
     tokens, limit = features.size(0), CHUNK.get(features.device.type, CHUNK["cuda"])
     chunks = max(1, -(-tokens * types * features.element_size() // limit))
+    if features.dtype == torch.half:
+        chunks = max(chunks, -(-tokens // FP16_ROWS))
     return max(1, -(-tokens // chunks))
 
 
@@ -186,8 +191,8 @@ class _LinearLoss(torch.autograd.Function):
             if any(needed):
                 gradients.add(start, x, logits)
         ctx.scale = scale
-        sums = ((gradients.weight, weight), (gradients.bias, bias))
-        ctx.grads = gradients.features, *(None if s is None or p is None else s.to(p.dtype) for s, p in sums)
+        ctx.grads = gradients.features, gradients.weight, gradients.bias
+        ctx.dtypes = dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(nll_loss)
         return loss, nll_loss
 
@@ -199,5 +204,7 @@ class _LinearLoss(torch.autograd.Function):
             raise RuntimeError("the gradients of the fused loss are computed once: call backward() only once")
         grad_loss = grad_loss / ctx.scale
         is_one = grad_loss.device.type == "cpu" and float(grad_loss) == 1  # spares a pass over the weights
-        features, weight, bias = (grad if grad is None or is_one else grad * grad_loss for grad in grads)
+        if not is_one:
+            grads = [grad if grad is None else grad.mul_(grad_loss) for grad in grads]
+        features, weight, bias = (g if g is None else g.to(dtype) for g, dtype in zip(grads, ctx.dtypes))
         return features, weight, None, None, None, bias

@@ -7,6 +7,7 @@ from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.models.roberta.model import RobertaLMHead
 from torch import nn
 
+from .criterion import gives_features
 from .linear_loss import linear_label_smoothed_nll_loss
 
 
@@ -20,7 +21,8 @@ class FusedMaskedLmLoss(MaskedLmLoss):
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Any, Any, Any]:
         head: Any = getattr(getattr(model, "encoder", None), "lm_head", None)
-        if type(head) is not RobertaLMHead or head.weight.dim() != 2 or self.tpu:  # FSDP keeps weights in pieces
+        is_whole = type(head) is RobertaLMHead and head.weight.dim() == 2  # FSDP keeps weights in pieces
+        if not is_whole or self.tpu or not gives_features(model):
             return super().forward(model, sample, reduce)
         masked = sample["target"].ne(self.padding_idx)
         features = model(**sample["net_input"], features_only=True)[0][masked]  # (N, C)

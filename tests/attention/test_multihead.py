@@ -1,5 +1,7 @@
 """PositionalMultiheadAttention against fairseq's own, and what it refuses."""
 
+import threading
+
 import pytest
 import torch
 from fairseq.modules import MultiheadAttention
@@ -193,6 +195,24 @@ def test_the_encoding_is_not_registered_in_each_layer():
 def test_unsupported_options_are_refused(option):
     with pytest.raises(ValueError, match=f"{option} cannot be combined with a position encoding"):
         attention(**{option: True})
+
+
+def test_another_thread_may_use_the_layer_meanwhile():
+    layer, x = attention(DistanceEncoding), torch.randn(T, B, C)
+    near, far = (layer.encoding.prepare(places, places) for places in (steps(range(T)), steps(range(0, 5 * T, 5))))
+
+    def output(context, meanwhile=lambda: None):
+        with layer.at(context):
+            meanwhile()
+            return layer(x, need_weights=False)[0]
+
+    def in_a_thread():
+        thread = threading.Thread(target=output, args=[far])
+        thread.start()
+        thread.join()
+
+    assert not torch.equal(output(near), output(far))
+    assert torch.equal(output(near, in_a_thread), output(near))
 
 
 def test_a_call_without_positions_is_refused():

@@ -143,6 +143,22 @@ def test_buckets_as_in_the_paper():
     assert all(x.diff().min() >= 0 and x.unique().numel() == x.max() for x in (earlier, causal))
 
 
+@pytest.mark.parametrize("encoding", ["t5", "tupe_r"])
+def test_gradients_of_buckets_add_up_in_fp32(encoding):
+    """Thousands of pairs share a row, and bfloat16 stops to count at 256."""
+    length = 128
+    encoding = POSITIONS[encoding](stack(max_positions=length), POSITIONS[encoding].Options())
+    parameter = encoding.table if hasattr(encoding, "table") else encoding.relative
+    shares = torch.randn(1, 1, length, length) + 1
+    places = steps(range(length))
+    gradients = []
+    for dtype in (torch.float, torch.bfloat16):
+        encoding.to(dtype)
+        bias = encoding.prepare(places, places)["bias"]
+        gradients.append(torch.autograd.grad((bias.float() * shares).sum(), parameter)[0].float())
+    assert float((gradients[0] - gradients[1]).norm() / gradients[0].norm()) < 1e-2
+
+
 def test_slopes_as_published():
     assert slopes(8).tolist() == [2**-n for n in range(1, 9)]
     assert slopes(16).tolist() == pytest.approx([2 ** (-n / 2) for n in range(1, 17)])

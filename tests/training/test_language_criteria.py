@@ -4,16 +4,27 @@ import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+from fairseq.distributed import ModuleProxyWrapper
+from torch import distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from fairseq_rope.training import linear_loss
 from fairseq_rope.training.linear_loss import linear_label_smoothed_nll_loss
 from fairseq_rope.training.masked_criterion import FusedMaskedLmLoss
 
 from ..helpers import BOS, DEVICES, PAD, build, pad, sentences, task
-from .test_criterion import CLOSE, assert_as_stock, fused, outcome
+from .test_criterion import CLOSE, assert_as_stock, criteria, fused, outcome, sample
 from .test_linear_loss import FP64, assert_same, stock_loss, tensors
 
 __all__ = ["fused"]  # a fixture
+
+
+@pytest.fixture
+def one_process_group(tmp_path):
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
 
 MLM = ["roformer_mlm_tiny", "transformer_linear_learned_mlm_tiny", "fairseq_transformer_mlm_tiny"]
 
@@ -50,6 +61,22 @@ def masked_text(share=0.3, device="cpu"):
 
 def masked_losses(**options):
     return [kind(MaskedLmConfig(**{"tpu": False, **options}), task()) for kind in (FusedMaskedLmLoss, MaskedLmLoss)]
+
+
+def wrapped(model):
+    """The model for several processes, parameters of which some batches do not use."""
+    return ModuleProxyWrapper(DistributedDataParallel(model.train(), find_unused_parameters=True))
+
+
+@pytest.mark.parametrize("untie", [False, True])
+def test_a_search_for_unused_parameters_finds_those_of_the_loss(one_process_group, untie):
+    """PyTorch looks for them in the forward pass of the model, behind which the fused losses use the projection."""
+    model = wrapped(build("roformer_mlm_tiny", untie_weights_roberta=untie))
+    for _ in range(2):
+        outcome(masked_losses()[0], model, masked_text())
+    model = wrapped(build("roformer_tiny", share_all_embeddings=not untie))
+    for _ in range(2):
+        outcome(criteria()[0], model, sample())
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -130,6 +130,22 @@ def test_small_gradients_survive_fp16_as_with_fairseqs_scaled_loss(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("factor", [2**-6, 2**-13])
+def test_large_sums_of_gradients_fit_in_fp16_once_they_are_scaled(factor, device):
+    """Of many tokens that share a component, as the decoder's features do, and one type that is frequent."""
+    torch.manual_seed(0)
+    shared = torch.randn(16)
+    features = nn.functional.layer_norm(shared + 0.3 * torch.randn(20000, 16), (16,)).to(device, torch.half)
+    weight = (torch.randn(64, 16) / 4).to(device, torch.half)
+    target = torch.randint(0, 64, (20000,)).masked_fill(torch.rand(20000) < 0.17, 5).to(device)
+    inputs = features, weight, target, 0.1
+    exact = results(stock_loss, features.float(), weight.float(), target, 0.1)[3]
+    assert exact.abs().max() > torch.finfo(torch.half).max / 16
+    ours = results(linear_label_smoothed_nll_loss, *inputs, factor=factor)[3]
+    assert relative(ours, factor * exact) < 1e-2
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_logits_beyond_fp16_do_not_become_nan(device):
     """Sums over the vocabulary are beyond fp16's range, logits are not."""
     features = torch.full((3, 4), 50.0, dtype=torch.half, device=device)

@@ -39,7 +39,7 @@ def attention_pass(
     """Forward and backward of one self-attention of base size over one sentence of ``length`` tokens."""
     torch.manual_seed(1)
     cls = POSITIONS[encoding]
-    stack = Stack(EMBED_DIM, HEADS, num_layers=1, max_positions=length, padding_idx=1, causal=causal)
+    stack = Stack(EMBED_DIM, HEADS, max_positions=length, padding_idx=1, causal=causal)
     position = cls(stack, cls.Options()).to(device, dtype)
     attention = SELF_ATTENTION[cls.attention](EMBED_DIM, HEADS, encoding=position).to(device, dtype)
     x = torch.randn(length, 1, EMBED_DIM, device=device, dtype=dtype, requires_grad=True)

@@ -33,7 +33,7 @@ def view(args: argparse.Namespace, precision: str) -> Tensor:
 
 def ours(args: argparse.Namespace, layout: str) -> Rotate:
     """The plugin's rotation; the angles are computed before, as once for all layers in a model."""
-    stack = Stack(args.heads * args.head_dim, args.heads, 1, args.length, padding_idx=1, causal=False)
+    stack = Stack(args.heads * args.head_dim, args.heads, args.length, padding_idx=1, causal=False)
     encoding = RotaryEncoding(stack, RotaryOptions(layout=layout))
     positions = torch.arange(args.length, device=args.device)[None]
     steps = Steps(positions, torch.zeros_like(positions, dtype=torch.bool))
