@@ -41,7 +41,7 @@ def read_vocabulary(path: Path) -> List[str]:
         pieces.pop()
     numbers: Dict[str, int] = {}
     for number, piece in enumerate(pieces, start=1):
-        if piece.split() != [piece]:
+        if piece.encode().split() != [piece.encode()]:  # BERT's Chinese vocabulary has the piece U+2028
             raise ValueError(f"{path}, line {number}: {piece!a:.60} is not one piece without spaces: fetch it again")
         if piece in SPECIAL.values():
             raise ValueError(f"{path}, line {number}: {piece} is a special symbol of fairseq: rename it in all files")

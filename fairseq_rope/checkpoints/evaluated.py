@@ -34,8 +34,9 @@ EVALUATED = {
 }
 """Every option that fairseq 0.12 evaluates, to a description of its proper value."""
 
-RESOLVER = re.compile(r"\$\{[^{}]*:")
-"""A string that OmegaConf would evaluate, such as ``${oc.env:HOME}``; fairseq saves resolved configurations."""
+RESOLVER = re.compile(r"\$\{(?![^{}:$]*\})")
+"""A string that OmegaConf would evaluate, such as ``${oc.env:HOME}`` or ``${${name}:HOME}``: all but the plain name of
+another option. fairseq saves resolved configurations."""
 
 _LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
 _REPEATED = (ast.BinOp, ast.Add, ast.Mult)  # convolutional models have "[(512, 3)] * 20"

@@ -39,7 +39,8 @@ def load_checkpoint(path: Path) -> Dict[str, Any]:
         raise CheckpointError(f"{path}: {reason}; use a checkpoint that fairseq-train wrote") from error
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no entry `model`)")
-    if state.get("cfg") is None and state.get("args") is None:
+    settings = state.get("args") if state.get("cfg") is None else state["cfg"]
+    if not isinstance(settings, (dict, argparse.Namespace)):
         raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no configuration)")
     try:
         check_evaluated(state.get("args"), state.get("cfg"))

@@ -10,12 +10,14 @@ from typing import Any, Dict, List, Tuple
 
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
+from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from .files import CheckpointError, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 DICTIONARY = "dict.txt"  # of language models
-LANGUAGE_TASKS = ("masked_lm", "language_modeling")
+FINE_TUNED = ("sentence_prediction", "sentence_ranking")
+MASKED = ("masked_lm", *FINE_TUNED)
 REMEDY = "scripts/average.sh makes a complete model folder"
 
 
@@ -26,8 +28,11 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
         CheckpointError: a file is missing or cannot be used, the checkpoint names no languages, or a dictionary or
             ``prepare.json`` does not belong to the model.
     """
-    state = load_checkpoint(folder / checkpoint)
-    task = _task(state)
+    return _languages(folder, load_checkpoint(folder / checkpoint))
+
+
+def _languages(folder: Path, state: Dict[str, Any]) -> Tuple[str, str]:
+    task = task_options(state)
     source, target = task.get("source_lang"), task.get("target_lang")
     if not source or not target:
         raise CheckpointError(f"{folder}: the model was trained without --source-lang and --target-lang")
@@ -87,43 +92,50 @@ def text_files(folder: Path) -> List[Path]:
 def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
     """The model of a checkpoint with its dictionaries beside it, in eval mode on the CPU.
 
-    Raises:
-        CheckpointError: a file is missing or cannot be used, or the checkpoint names no languages.
-    """
-    read_languages(folder, checkpoint)
-    return _load(folder, checkpoint)
-
-
-def load_any_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
-    """As :func:`load_model`, and also a language model with ``dict.txt`` beside its checkpoint.
+    They are ``dict.LANG.txt`` of a translation model, and ``dict.txt`` of a language model. A fine-tuned model comes
+    without its heads.
 
     Raises:
         CheckpointError: a file is missing or cannot be used, or files do not belong together.
     """
-    state = load_checkpoint(folder / checkpoint)
-    task = _task(state)
-    if task.get("_name", task.get("task")) not in LANGUAGE_TASKS:
-        return load_model(folder, checkpoint)
-    remedy = "copy it from the folder of the binarised data"
-    if not (folder / DICTIONARY).is_file():
-        raise CheckpointError(f"{folder / DICTIONARY}: missing: {remedy}")
-    dictionary = read_dictionary(folder / DICTIONARY, remedy)
-    if task.get("_name", task.get("task")) == "masked_lm":
+    state, task = load_checkpoint(folder / checkpoint), None
+    options = task_options(state)
+    name = options.get("_name", options.get("task"))
+    if name in (*MASKED, "language_modeling"):
+        dictionary = _dictionary(folder, state, name in MASKED)
+        if name in FINE_TUNED:  # its task would read dictionaries of its own
+            task = MaskedLMTask(MaskedLMConfig(), dictionary)
+    else:
+        _languages(folder, state)
+    path = str(folder / checkpoint)
+    try:
+        (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], {"data": str(folder)}, task)
+    except RuntimeError as error:  # PyTorch's, of names and shapes
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{path}: its options and its parameters do not fit ({reason})") from error
+    return model.eval()
+
+
+def _dictionary(folder: Path, state: Dict[str, Any], masked: bool) -> Dictionary:
+    """The dictionary of a language model."""
+    path, remedy = folder / DICTIONARY, "copy it from the folder of the binarised data"
+    if not path.is_file():
+        raise CheckpointError(f"{path}: missing: {remedy}")
+    dictionary = read_dictionary(path, remedy)
+    if masked:
         dictionary.add_symbol("<mask>")  # as the task does
     tables = [value for name, value in state["model"].items() if name.endswith("embed_tokens.weight")]
     if tables and len(dictionary) != len(tables[0]):
         types = f"{len(dictionary)} types with fairseq's own, the model {len(tables[0])}"
-        raise CheckpointError(f"{folder / DICTIONARY} has {types}: {remedy}")
-    return _load(folder, checkpoint)
+        raise CheckpointError(f"{path} has {types}: {remedy}")
+    return dictionary
 
 
-def _task(state: Dict[str, Any]) -> Dict[str, Any]:
-    """The task's options in a loaded checkpoint."""
-    task = (state.get("cfg") or {}).get("task", {})
-    return task if isinstance(task, dict) else vars(task)
+def task_options(state: Dict[str, Any]) -> Dict[str, Any]:
+    """The task's options in a loaded checkpoint; none of an old or odd one."""
+    return _entries(_entries(state.get("cfg")).get("task"))
 
 
-def _load(folder: Path, checkpoint: str) -> Any:
-    overrides = {"data": str(folder)}
-    models, _, _ = checkpoint_utils.load_model_ensemble_and_task([str(folder / checkpoint)], overrides)
-    return models[0].eval()
+def _entries(settings: Any) -> Dict[str, Any]:
+    """The entries of settings, which fairseq stores as a dictionary or as a namespace; none of anything else."""
+    return settings if isinstance(settings, dict) else getattr(settings, "__dict__", {})

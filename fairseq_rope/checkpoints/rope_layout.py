@@ -7,10 +7,15 @@
 
 from typing import Any, Dict
 
+from torch import Tensor
+
 from ..options import SIDES, position_options
 from ..positions.rope import convert_layout
 from .configuration import model_configuration, with_configuration
 from .files import CheckpointError
+
+AVERAGES = ("ema", "ema_fp32_params")
+"""Where ``--store-ema`` keeps moving averages of the parameters."""
 
 
 def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
@@ -26,11 +31,16 @@ def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
         raise CheckpointError("the model has no RoPE: there is no layout to convert")
     if options.layout == layout:
         raise CheckpointError(f"the model is in the layout {layout} already")
-    model = state["model"]
-    for side in sides:
-        heads, width = getattr(cfg, f"{side}_attention_heads"), getattr(cfg, f"{side}_embed_dim")
-        model = convert_layout(model, heads, options.dim or width // heads, layout, side)
+
+    def converted(model: Dict[str, Tensor]) -> Dict[str, Tensor]:
+        for side in sides:
+            heads, width = getattr(cfg, f"{side}_attention_heads"), getattr(cfg, f"{side}_embed_dim")
+            model = convert_layout(model, heads, options.dim or width // heads, layout, side)
+        return model
+
     cfg.rope_layout = layout
-    converted = {**with_configuration(state, cfg), "model": model}
-    converted.pop("last_optimizer_state", None)
-    return converted
+    extra = state.get("extra_state") or {}
+    averages = {name: converted(extra[name]) for name in AVERAGES if name in extra}
+    entries = {**with_configuration(state, cfg), "model": converted(state["model"])}
+    entries.pop("last_optimizer_state", None)
+    return {**entries, "extra_state": {**extra, **averages}}

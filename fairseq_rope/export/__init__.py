@@ -47,7 +47,7 @@ def export(run: Path, out: Path, quantization: Optional[str] = None) -> str:
     """
     _check(out, quantization)
     folder, checkpoint = (run.parent, run.name) if run.is_file() else (run, model_folder.CHECKPOINT)
-    model = model_folder.load_any_model(folder, checkpoint)
+    model = model_folder.load_model(folder, checkpoint)
     export_model(model, out, quantization, model_folder.text_files(folder))
     return "features only, without the head for masked words" if isinstance(model, RoFormerMaskedModel) else ""
 

@@ -17,7 +17,7 @@ def summary(model: Any, length: int) -> Dict[str, Dict[str, Any]]:
     """The numbers to draw for each side; it leaves out a side with another encoding or of fairseq's own model.
 
     Args:
-        model: the result of :func:`.model_folder.load_any_model`.
+        model: the result of :func:`.model_folder.load_model`.
         length: the largest number of positions; a table may have fewer.
 
     Raises:

@@ -9,7 +9,10 @@ from fairseq_rope.__main__ import main
 from fairseq_rope.wordpieces import SPECIAL
 
 KINDS = ["bert", "roformer"]
-PIECES = "[PAD] [unused1] the king sees a dog ##s [UNK] [CLS] [SEP] [MASK] old . 今 天 今天 很 好 。 play ##ing".split()
+PIECES = [
+    *"[PAD] [unused1] the king sees a dog ##s [UNK] [CLS] [SEP] [MASK] old . 今 天 今天 很 好 。 play ##ing".split(),
+    "\u2028",  # as in BERT's Chinese vocabulary
+]
 IDS = torch.tensor([[9, 2, 12, 3, 11, 5, 6, 13, 10], [9, 2, 4, 3, 6, 7, 20, 21, 10]])  # [CLS] ... [MASK] ... [SEP]
 C, F, LAYERS, POSITIONS = 16, 24, 2, 32
 

@@ -106,9 +106,13 @@ def test_what_omegaconf_would_compute_is_refused_and_a_circle_ends():
     circle = {"model": {}}
     circle["model"]["up"] = circle
     check_evaluated(circle)
-    circle["model"]["name"] = "${oc.decode:'{adam_betas: \"print()\"}'}"
-    with pytest.raises(ValueError, match=r"its option name is .*, which would be computed"):
-        check_evaluated(circle)
+    circle["model"]["name"] = "${common.name}${.up}"
+    check_evaluated(circle)
+    program = "'{adam_betas: \"print()\"}'"
+    for computed in ("oc.decode", "${common.x}", "oc.${common.x}", "${common.${y}}"):
+        circle["model"]["name"] = f"${{{computed}:{program}}}"
+        with pytest.raises(ValueError, match=r"its option name is .*, which would be computed"):
+            check_evaluated(circle)
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ WRONG_CONFIG = {
     ),
     "decoder": (dict(is_decoder=True), "is_decoder is True: it must be false: the masked models here do nothing else"),
     "rows": (dict(max_position_embeddings=64), "position_embeddings.weight is float32 of shape (32, 16), not floating"),
-    "words": (dict(vocab_size=99), "vocab.txt has 22 word pieces, but vocab_size is 99 in config.json: take both from"),
+    "words": (dict(vocab_size=99), "vocab.txt has 23 word pieces, but vocab_size is 99 in config.json: take both from"),
     "padding": (dict(pad_token_id=1), "pad_token_id is 1, but [PAD] is 0 in vocab.txt"),
     "tied": (dict(tie_word_embeddings="no"), "tie_word_embeddings is 'no': it must be true or false"),
 }
@@ -56,11 +56,11 @@ WRONG_WEIGHTS = {
     "further": (with_tensors(classifier=torch.zeros(2)), "'classifier' has no place in a masked model here"),
     "head": (with_tensors(**{"cls.predictions.bias": None}), "there is no tensor cls.predictions.bias"),
     "untied": (
-        with_tensors(**{"cls.predictions.decoder.weight": torch.zeros(22, 16)}),
+        with_tensors(**{"cls.predictions.decoder.weight": torch.zeros(23, 16)}),
         "cls.predictions.decoder.weight differs from the embeddings: set tie_word_embeddings to false",
     ),
     "biases": (
-        with_tensors(**{"cls.predictions.decoder.bias": torch.zeros(22)}),
+        with_tensors(**{"cls.predictions.decoder.bias": torch.zeros(23)}),
         "cls.predictions.decoder.bias differ",
     ),
     "no tensors": ({"epoch": 3}, "pytorch_model.bin: not the tensors of a model by name"),

@@ -17,7 +17,8 @@ def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, ca
     model = build_with("rope", rope_dim=dim)
     cfg = argparse.Namespace(arch="roformer_tiny", encoder_position="rope", decoder_position="rope", rope_dim=dim)
     vars(cfg).update(encoder_attention_heads=4, decoder_attention_heads=4, encoder_embed_dim=32, decoder_embed_dim=32)
-    state = {"cfg": {"model": cfg}, "model": model.state_dict(), "last_optimizer_state": {}}
+    extra = {"epoch": 3, "ema": model.state_dict()}
+    state = {"cfg": {"model": cfg}, "model": model.state_dict(), "extra_state": extra, "last_optimizer_state": {}}
     save_checkpoint(state, tmp_path / "a.pt")
     source, out = str(tmp_path / "a.pt"), str(tmp_path / "b.pt")
     assert main(["convert", source, "--to", "half", "--out", out]) == 0
@@ -26,7 +27,8 @@ def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, ca
     expected = model.state_dict()
     for side in ("encoder", "decoder"):
         expected = convert_layout(expected, 4, dim or 8, "half", side)
-    assert same(converted["model"], expected)
+    assert same(converted["model"], expected) and same(converted["extra_state"]["ema"], expected)
+    assert converted["extra_state"]["epoch"] == 3
     assert converted["cfg"]["model"].rope_layout == "half"
     assert main(["convert", out, "--to", "interleaved", "--out", source]) == 0
     assert capsys.readouterr().out == f"{source}: {out} in the layout interleaved\n"

@@ -51,6 +51,21 @@ def test_language_models_are_drawn_with_the_side_that_they_have(tmp_path, capsys
     assert f"has no {side}" in refused(capsys, "tupe", folder, "--side", side, "--out", tmp_path / "x.png")
 
 
+def test_a_fine_tuned_model_is_drawn_without_the_data_of_its_task(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    folder = language_run_folder(tmp_path / "run", "tupe_a_mlm_tiny")
+    state = torch.load(folder / "checkpoint.pt", weights_only=True)
+    state["cfg"]["task"] = {"_name": "sentence_prediction", "num_classes": 2}
+    head = {"dense.weight": (128, 128), "dense.bias": (128,), "out_proj.weight": (2, 128), "out_proj.bias": (2,)}
+    state["model"] |= {f"classification_heads.a.{name}": torch.zeros(size) for name, size in head.items()}
+    torch.save(state, folder / "checkpoint.pt")
+    draw(tmp_path, capsys, "tupe", folder, "--length", "9")
+    del state["model"]["encoder.sentence_encoder.position.table"]
+    torch.save(state, folder / "checkpoint.pt")
+    message = refused(capsys, "tupe", folder, "--out", tmp_path / "x.png")
+    assert "its options and its parameters do not fit" in message
+
+
 def test_a_saved_model_is_the_one_that_is_measured(tmp_path):
     folder = run_folder(tmp_path / "run", "tupe_a_tiny")
     table = torch.load(folder / "checkpoint.pt", weights_only=True)["model"]["encoder.position.table"]

@@ -1,7 +1,6 @@
 """``config.json`` of a masked RoFormer or BERT, and the options of the model that computes the same here."""
 
 import json
-import math
 from argparse import Namespace
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple
@@ -159,7 +158,7 @@ class _Values:
 
     def fraction(self, name: str, default: float) -> float:
         value = self.given.get(name, default)
-        if type(value) not in (int, float) or not 0 <= value < 1 or math.isnan(value):
+        if type(value) not in (int, float) or not 0 <= value < 1:
             raise self.error(name, "must be a number from 0 to 1")
         return float(value)
 

@@ -31,11 +31,11 @@ def write_positions(run: Path) -> None:
     Raises:
         Failure: a file of the run is missing or cannot be used.
     """
-    from fairseq_rope.checkpoints.model_folder import load_any_model
+    from fairseq_rope.checkpoints.model_folder import load_model
     from fairseq_rope.inspection.summary import summary
 
     try:
-        sides = summary(load_any_model(run), LENGTH)
+        sides = summary(load_model(run), LENGTH)
     except ValueError as error:
         raise Failure(str(error)) from None
     write_result({"format": FORMAT, "checkpoint": digest(run / CHECKPOINT), **sides}, run / NAME)

@@ -1,7 +1,7 @@
 """The blocks of text that a language model was trained on, and is evaluated on. Reading them imports fairseq."""
 
 from pathlib import Path
-from typing import Any, Dict, NamedTuple
+from typing import NamedTuple
 
 from ..command import Failure
 
@@ -29,18 +29,14 @@ def read_blocks(checkpoint: Path) -> Blocks:
         Failure: the checkpoint cannot be used, or is not of a language model.
     """
     from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
+    from fairseq_rope.checkpoints.model_folder import task_options
 
     try:
         state = load_checkpoint(checkpoint)
     except CheckpointError as error:
         raise Failure(str(error)) from None
-    task = _entries(_entries(state.get("cfg")).get("task"))
+    task = task_options(state)
     tokens = task.get("tokens_per_sample")
     if type(tokens) is not int or tokens < 1:
         raise Failure(f"{checkpoint} is not of a language model: it has no --tokens-per-sample")
     return Blocks(tokens, bool(task.get("add_bos_token")))
-
-
-def _entries(settings: Any) -> Dict[str, Any]:
-    """The entries of settings, which fairseq stores as a dictionary or as a namespace; none of anything else."""
-    return settings if isinstance(settings, dict) else getattr(settings, "__dict__", {})
