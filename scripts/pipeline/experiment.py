@@ -75,7 +75,8 @@ class Experiment:
         """
         if not self.file.is_file():
             return False
-        return finished.is_finished(self.result(), self._settings(), self.max_update, list(self.subsets.values()))
+        wanted = (self._settings(), self.max_update, self.recipe.average)
+        return finished.is_finished(self.result(), *wanted, list(self.subsets.values()))
 
     def run(self) -> None:
         """Does the steps that are not done yet.
@@ -99,7 +100,8 @@ class Experiment:
 
         write_positions(self.folder)
         result = self._collected()
-        if self.file.is_file() and finished.is_finished_otherwise(self.result(), self._settings(), self.max_update):
+        wanted = (self._settings(), self.max_update, self.recipe.average)
+        if self.file.is_file() and finished.is_finished_otherwise(self.result(), *wanted):
             set_aside(self.file)
         write_result(result, self.file)
 

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+CPU_INFO = Path("/proc/cpuinfo")
 PACKAGES = ("fairseq", "fairseq-fixed", "torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "sentencepiece")
 
 
@@ -32,14 +33,15 @@ def commit(root: Path) -> Optional[str]:
         return None
 
 
+def cpu_model() -> str:
+    """The model of the first processor; empty if the system does not say."""
+    text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
+    return next(iter(re.findall(r"model name\s*: (.*)", text)), "")
+
+
 def machine() -> str:
     """Processors and NVIDIA GPUs, in words."""
-    parts = [f"{platform.machine()}, {os.cpu_count()} cores"]
-    try:
-        names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-        parts += names[:1]
-    except OSError:
-        pass
+    parts = [f"{platform.machine()}, {os.cpu_count()} cores", *filter(None, [cpu_model()])]
     try:
         query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
         gpus = Counter(subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines())

@@ -43,9 +43,9 @@ def data_line(data: Path) -> str:
     return f"data {fingerprint(data, 'binarize', remedy)}"
 
 
-def train_line(flags: Sequence[str], save_every: int, target_tokens: Optional[int]) -> str:
-    """The line that names how a model is trained."""
-    tokens = f" target tokens {target_tokens}" if target_tokens else ""
+def train_line(flags: Sequence[str], save_every: int, target_tokens: Optional[int], devices: int) -> str:
+    """The line that names how a model is trained; without ``target_tokens`` an update has a batch of each device."""
+    tokens = f" target tokens {target_tokens}" if target_tokens else f" devices {devices}" if devices > 1 else ""
     return f"train {' '.join(flags)} --save-interval-updates {save_every}{tokens}"
 
 

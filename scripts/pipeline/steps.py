@@ -62,6 +62,8 @@ def _put_aside(stamp: Path, outputs: Sequence[Path]) -> Iterator[None]:
     A kill -9 in the block leaves the step undone: nobody can tell then what it has touched.
     """
     aside, before = stamp.with_suffix(".old"), _state(outputs)
+    if aside.exists():  # left by a kill -9
+        aside.unlink()
     if stamp.is_file():
         stamp.replace(aside)
     try:

@@ -10,7 +10,7 @@ import pytest
 from pipeline.command import Failure
 from pipeline.files import BLOCK, read_json, replacing, sha256, write_json, write_text
 from pipeline.lock import locked
-from pipeline.steps import Steps
+from pipeline.steps import Steps, stamp_path
 
 from ..disks import full_disk, read_only
 
@@ -123,3 +123,9 @@ def test_a_step_that_fails_undoes_what_was_done_before_only_if_it_touched_an_out
             step("two", partial(fail, *changes))
         assert done("one") == stays and not done("two")
     assert [path.name for path in (tmp_path / ".stamps").iterdir()] == []
+
+    step("one", make)
+    stamp_path(tmp_path, "make").rename(tmp_path / ".stamps/make.old")  # a kill -9 of a step that had begun leaves this
+    with pytest.raises(Failure):
+        step("two", fail)
+    assert not done("one") and not done("two")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,9 @@ def test_a_sweep_whose_trainings_would_fail_is_refused(tmp_path):
     odd = [*options, "201", "--archs", "transformer_alibi_tiny", "--", "--rope-base", "500"]
     with pytest.raises(Failure, match=r"^transformer_alibi_tiny: .* --rope-base belongs to the encoding rope"):
         Sweep(parse(odd))
+    (tmp_path / "own.toml").write_text('extends = "demo"\nvalid = "test"\n')
+    with pytest.raises(Failure, match=r"the recipe own has two sets of one name, .*: test, test_long, test"):
+        Sweep(parse([str(tmp_path / "own.toml"), *options[1:], "201"]))
     assert not (tmp_path / "out").exists()
 
 
@@ -123,6 +127,7 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(data, tmp_path
     result |= {"settings": f"data elsewhere\n{settings}", "tests": dict.fromkeys(fresh.subsets.values(), test)}
     write_json(first.file, result)
     assert fresh.unfinished() == [second] and prepared.unfinished() == prepared.experiments
+    prepared.recipe = replace(prepared.recipe, prepare="")  # that of the data: they were not prepared as in the demo
     line = run("scripts/train.sh", "--print-settings", *prepared.experiments[0].train_options).stdout.splitlines()[0]
     write_json(first.file, {**result, "settings": f"{line}\n{settings}"})
     assert prepared.unfinished() == prepared.experiments[1:]

@@ -3,31 +3,24 @@
 import os
 import platform
 import time
-from pathlib import Path
 from typing import Any, Dict, Iterable
 
 import torch
 
+from ..provenance import CPU_INFO, cpu_model
 from .timing import digits, synchronize
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "autocast": torch.bfloat16}
 """Name of a precision, to the type of its matrix products."""
 
-CPU_INFO = Path("/proc/cpuinfo")
 SIZES = {"cpu": (1024, 2048), "cuda": (4096, 8192)}
 SECONDS = 1.0  # seconds of multiplying, for each size
 
 
-def cpu_name() -> str:
-    """The processor's model."""
-    lines = CPU_INFO.read_text(encoding="utf-8").splitlines() if CPU_INFO.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def describe(device: torch.device) -> Dict[str, Any]:
     """The machine: processor, cores, threads in use, instruction set of PyTorch's kernels, versions, GPU."""
-    machine: Dict[str, Any] = {"cpu": cpu_name(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    cpu = cpu_model() or platform.processor() or platform.machine()
+    machine: Dict[str, Any] = {"cpu": cpu, "cores": os.cpu_count(), "threads": torch.get_num_threads()}
     machine["instructions"] = torch.backends.cpu.get_cpu_capability()
     if CPU_INFO.exists() and "amx_bf16" in CPU_INFO.read_text(encoding="utf-8"):
         machine["instructions"] += " AMX"

@@ -7,7 +7,6 @@ The dictionary is made from the subset ``train``.
 """
 
 import json
-import os
 import shutil
 import signal
 from collections import Counter
@@ -20,7 +19,7 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
 
 from ..command import SIGNALS
-from ..files import write_text
+from ..files import replacing_folder, write_text
 from ..processes import end_with_parent
 from .shards import Shard, even_shards, find_shards, keep_if_the_same, key_of, run_jobs
 
@@ -94,7 +93,7 @@ def binarize(
         lines: the largest size of a shard; a kill costs each worker one shard.
     """
     sources = {(subset, lang): folder / f"{name}.{lang}" for subset, name in subsets.items() for lang in langs}
-    folder_of_parts, temporary = out.with_name(f"{out.name}.shards"), out.with_name(f"{out.name}.tmp")
+    folder_of_parts = out.with_name(f"{out.name}.shards")
     shards = {key: _even(path, workers, lines) for key, path in sources.items()}
     key = key_of((subsets, list(shards.items())), list(sources.values()))
     keep_if_the_same(folder_of_parts, key)
@@ -119,24 +118,21 @@ def binarize(
         dictionary = build_dictionary([path for paths in counted.values() for path in paths])
         dictionary.save(str(dictionary_path))
         binarized = over_shards("binarize", "", list(sources), binarize_shard, dictionary_path)
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
     result: Dict[str, Dict[str, Dict[str, int]]] = {subset: {} for subset in subsets}
-    for (subset, lang), done in binarized.items():
-        target = str(temporary / data_name(subset, langs, lang))
-        builder = make_builder(data_file_path(target), impl=IMPLEMENTATION, vocab_size=len(dictionary))
-        counts: Counter[str] = Counter()
-        for part in done:
-            builder.merge_file_(str(part))
-            counts.update(json.loads(part.read_text()))
-        builder.finalize(index_file_path(target))
-        expected = sum(shard.lines for shard in shards[subset, lang])
-        assert counts["sentences"] == expected, f"{target} has {counts['sentences']} of {expected} sentences"
-        result[subset][lang] = dict(counts)
-    for lang in langs:
-        shutil.copyfile(dictionary_path, temporary / dictionary_name(langs, lang))
-    shutil.rmtree(out, ignore_errors=True)
-    os.replace(temporary, out)
+    with replacing_folder(out) as folder_of_data:
+        for (subset, lang), done in binarized.items():
+            target = str(folder_of_data / data_name(subset, langs, lang))
+            builder = make_builder(data_file_path(target), impl=IMPLEMENTATION, vocab_size=len(dictionary))
+            counts: Counter[str] = Counter()
+            for part in done:
+                builder.merge_file_(str(part))
+                counts.update(json.loads(part.read_text()))
+            builder.finalize(index_file_path(target))
+            expected = sum(shard.lines for shard in shards[subset, lang])
+            assert counts["sentences"] == expected, f"{target} has {counts['sentences']} of {expected} sentences"
+            result[subset][lang] = dict(counts)
+        for lang in langs:
+            shutil.copyfile(dictionary_path, folder_of_data / dictionary_name(langs, lang))
     shutil.rmtree(folder_of_parts)
     return result
 

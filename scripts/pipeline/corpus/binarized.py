@@ -6,7 +6,6 @@ the BPE codes or the model of SentencePiece, to translate with; and ``prepare.js
 
 import argparse
 import re
-import shutil
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
@@ -16,7 +15,7 @@ from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 
 from ..command import Failure, say
-from ..files import copy, sha256, write_json
+from ..files import copy, replacing_folder, sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..prepared import MODELS, NAME, Prepared
 from ..processing.detokenize import HYPHEN
@@ -142,12 +141,9 @@ class Binarized:
             check_raw(texts, side, find(prefix, lang), "give the text that was binarised")
 
     def _copy(self) -> None:
-        temporary, folder = self.out / "bin.tmp", self.out / "bin"
-        shutil.rmtree(temporary, ignore_errors=True)
-        for name, file in self.files.items():
-            copy(file, temporary / name)
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
+        with replacing_folder(self.out / "bin") as folder:
+            for name, file in self.files.items():
+                copy(file, folder / name)
 
     def _info(self) -> Dict[str, Any]:
         """The content of ``prepare.json``; copies the codes."""

@@ -65,11 +65,16 @@ def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
 
 def _parts(file: Path) -> Iterator[Tuple[Iterable[str], bool]]:
     """The lines of a file, or of each text in the objects of a file ``*.jsonl``; and whether it is one document."""
-    if file.name.removesuffix(".gz").endswith(".jsonl"):
+    if is_json(file):
         for values in objects(file, {"*": TEXT}):
             yield from (([one_line(line) for line in value.split("\n")], True) for value in values.values())
     else:
         yield lines(file), False
+
+
+def is_json(file: Path) -> bool:
+    """Whether a file has JSON objects, one a line."""
+    return file.name.removesuffix(".gz").endswith(".jsonl")
 
 
 def objects(path: Path, shape: Shape) -> Iterator[Any]:

@@ -119,6 +119,7 @@ class Preparation:
         counts = binarize(
             self.out / self.splitting.folder, self.langs, files, self.out / "bin", self.args.workers, LINES
         )
+        (self.out / "prepare.json").unlink(missing_ok=True)  # of other data, if a kill comes before the new one
         write_json(self.out / "binarize.json", counts)
 
 

@@ -17,7 +17,7 @@ Examples:
 import argparse
 import logging
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Set
 
 from ..command import Failure, Parser, not_empty, run, say, split_at_dashes
 from ..files import sha256, write_json
@@ -26,7 +26,7 @@ from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..prepared import TEXT_SUBWORDS
 from ..steps import Steps
 from . import summary
-from .documents import HELD_OUT, copy_documents, find_files
+from .documents import HELD_OUT, copy_documents, find_files, is_json
 from .options import add_subwords, check_subwords, completed, given_options
 from .prepare import check_room
 from .splitting import LINES, SPLITTINGS
@@ -79,8 +79,8 @@ def _percent(text: str) -> float:
         percent = float(text)
     except ValueError:
         percent = 0
-    if not 0 < percent <= 25:
-        raise argparse.ArgumentTypeError(f"must be a percentage above 0, at most 25, not '{text}'")
+    if not 0.001 <= percent <= 25:
+        raise argparse.ArgumentTypeError(f"must be a percentage from 0.001 to 25, not '{text}'")
     return percent
 
 
@@ -135,8 +135,17 @@ class TextPreparation:
     def _steps(self) -> None:
         """Runs the steps, each with its settings. Trained runs know their data by these lines: never change them."""
         args, steps = self.args, Steps(self.out)
+        known: Set[str] = set()  # files of the sets before
         for subset, files in self.sets.items():
-            steps.setting(f"text {args.language} {subset} {' '.join(map(sha256, files))}")
+            hashes = [sha256(file) for file in files]
+            steps.setting(f"text {args.language} {subset} {' '.join(hashes)}")
+            if json := " ".join(str(number) for number, file in enumerate(files) if is_json(file)):
+                steps.setting(f"JSON {json}")
+            if twice := [file for file, digest in zip(files, hashes) if digest in known]:
+                raise Failure(
+                    f"{twice[0]}: another set has this text too; give each of --train, --valid, --test its own"
+                )
+            known.update(hashes)
         if args.document_start:
             steps.setting(f"document start {args.document_start!a}")
         if args.hold_out:
@@ -156,6 +165,7 @@ class TextPreparation:
 
         folder, names = self.out / self.splitting.folder, {subset: subset for subset in self.subsets}
         counts = binarize(folder, [self.args.language], names, self.out / "bin", self.args.workers, LINES)
+        (self.out / "prepare.json").unlink(missing_ok=True)  # of other data, if a kill comes before the new one
         write_json(self.out / "binarize.json", counts)
 
 

@@ -197,7 +197,7 @@ def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> Dict[
         CorpusError: :func:`pairs` fails, there are fewer pairs than ``sentences``, or ``sentences`` is below 1.
     """
     if sentences < 1:
-        raise CorpusError(f"--sentences is {sentences}: at least 1 is needed to make a pair of")
+        raise CorpusError(f"pairs of {sentences} sentences cannot be made: at least 1 is needed")
     counts = {"pairs": 0, "joined": 0, "left_out": 0}
 
     def joined() -> Iterator[Tuple[str, str]]:

@@ -96,7 +96,7 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
         sides: List[Reader] = [partial(read_member, path, member, source) for member in archive.members]
         parts.setdefault(archive.subset, []).append((archive.name, sides))
     for subset, files in (own or {}).items():
-        parts[subset] = [(files[0].name, [partial(read_file, file, files[0]) for file in files])]
+        parts[subset] = [(str(files[0]), [partial(read_file, file, files[0]) for file in files])]
     for subset, sources in parts.items():
         with ExitStack() as stack:
             for side, lang in enumerate(LANGS):

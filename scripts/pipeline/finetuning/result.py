@@ -1,20 +1,19 @@
 """The result file of a fine-tuning: one task, from one pretrained model. It needs no fairseq."""
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 from ..files import read_json
 from ..results.collect import curve_entry, training_entry
-from ..results.file import FORMAT
+from ..results.file import FORMAT, without_folders
 from ..settings import SETTINGS
 from ..training.log import read_log
 from .base import FineTuningTask
 from .metrics import median, signature
 
-FOLDERS = ("--run", "--data", "--out", "--results")
-"""Options that name folders of this machine."""
+FOLDERS = {"--run": "RUN", "--data": "DATA", "--out": "OUT", "--results": "RESULTS"}
+"""Options that name folders, and what stands for them."""
 
 
 class Trained(NamedTuple):
@@ -31,18 +30,6 @@ def best_rate(done: Sequence[Trained], metric: str) -> List[Trained]:
     rates = list(dict.fromkeys(trained.learning_rate for trained in done))
     groups = [[trained for trained in done if trained.learning_rate == rate] for rate in rates]
     return max(groups, key=lambda group: median([trained.scores[metric] for trained in group]))
-
-
-def without_folders(command: str) -> str:
-    """A command with placeholders for the folders of this machine, which mean nothing on another one."""
-    words = shlex.split(command)
-    for place, word in enumerate(words):
-        option, equals, _ = word.partition("=")
-        if option in FOLDERS and equals:
-            words[place] = f"{option}={option[2:].upper()}"
-        elif option in FOLDERS and place + 1 < len(words):
-            words[place + 1] = option[2:].upper()
-    return shlex.join(words)
 
 
 def replaces(new: Dict[str, Any], old: Dict[str, Any]) -> bool:
@@ -83,7 +70,7 @@ def make_result(
         "seed": int(info["seed"]),
         "settings": f"{pretraining.read_text(encoding='utf-8') if pretraining.is_file() else ''}finetune {changed}\n",
         "entries": {},
-        "run": {**run, "command": without_folders(run["command"])},
+        "run": {**run, "command": without_folders(run["command"], FOLDERS)},
         "training": training_entry(log, 1),
         "data": data,
         "curve": curve_entry(log),

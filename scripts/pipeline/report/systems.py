@@ -118,14 +118,17 @@ def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[B
     texts: Dict[Tuple[str, str], Tuple[str, Any]] = {}
     for path, result in sorted(results, key=lambda pair: bool(pair[1].get("unfinished"))):
         run = (*_key(result), *_settings(result), result["seed"])
-        own = {(result["recipe"], name): (path.name, _text(test)) for name, test in result["tests"].items()}
+        own = {(result["recipe"], name): (path.name, _text(result, test)) for name, test in result["tests"].items()}
         other = [name for name, (_, text) in own.items() if name in texts and texts[name][1] != text]
         if run in origin:
             left_out.append(Broken(path, f"has the same run as {origin[run]}: remove one, or name a variant="))
         elif other:
             first = texts[other[0]][0]
             left_out.append(
-                Broken(path, f"has other sentences or blocks in {other[0][1]} than {first}: score one of them again")
+                Broken(
+                    path,
+                    f"has other sentences, blocks or tokens in {other[0][1]} than {first}: score one of them again",
+                )
             )
         else:
             origin[run] = path.name
@@ -164,10 +167,11 @@ def _key(result: Result) -> Tuple[str, str, str]:
     return result["recipe"], result["arch"], result["variant"]
 
 
-def _text(test: Dict[str, Any]) -> Any:
-    """A key that tells the sentences of a test set from others; of a language model, also its blocks."""
+def _text(result: Result, test: Dict[str, Any]) -> Any:
+    """A key that tells the sentences of a test set from others; of a language model, also its blocks and tokens."""
     statistics = test.get("statistics", {})
-    blocks = test["settings"] if "perplexity" in test["scores"] else ""
+    tokens = result["data"].get("tokens", {}).get(test["subset"])
+    blocks = [test["settings"], tokens] if "perplexity" in test["scores"] else ""
     return [test["sentences"], blocks, *(statistics.get(column) for column in ("source_words", "ref_len"))]
 
 

@@ -5,21 +5,20 @@ signatures, sacrebleu's statistics of each sentence, learning curves, costs, com
 unfinished run it has the available parts and the reason, but no scores.
 """
 
-import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
 
 from ..files import read_shaped, sha256
 from ..scoring.scored import BLEU, read_scored
-from ..scoring.statistics import COLUMNS, bleu, rows
 from ..shape import NUMBER, SEED, TEXT
 from ..steps import read_stamp
-from ..training.log import LogError, Point, TrainLog, read_log, thinned
-from .file import FORMAT, ROUNDED, RUN, TEXT_COUNTS, ResultError
+from ..training.log import Point, TrainLog, read_log, thinned
+from .file import FORMAT, RUN, TEXT_COUNTS, ResultError, inconsistency, without_folders
 from .positions import position_entry
 
-PREPARED = r"(--train|--valid|--test|--out|--binarized|--codes) ((?:\\.|\S)+)"
-"""Options of prepare.sh that name files."""
+PLACES = {"--data": "DATA", "--out": "RUN"}
+PREPARED = {**dict.fromkeys(("--train", "--valid", "--test", "--binarized", "--codes"), "RAW/{name}"), "--out": "DATA"}
+"""Options of train.sh and prepare.sh that name files, and what stands for them."""
 
 PREPARE = {
     **{f"{unit}?": {"*": NUMBER} for unit in TEXT_COUNTS},
@@ -68,7 +67,7 @@ def collect(
     else:
         log, averaged, tests = _finished_parts(run, data, subsets, search, metric)
     settings = run / "settings"
-    info["command"] = re.sub(r"(--data|--out) (?:\\.|\S)+", _placeholder, info["command"])
+    info["command"] = without_folders(info["command"], PLACES)
     return {
         "format": FORMAT,
         "recipe": recipe,
@@ -111,12 +110,8 @@ def _finished_parts(
     log_path = run / "train.log"
     if not log_path.is_file() or not read_stamp(run, "train"):
         raise ResultError(f"{run} is not trained to the end: run scripts/train.sh --out {run} first")
-    try:
-        log = read_log(log_path)
-    except LogError as error:
-        raise ResultError(str(error)) from None
-    averaged = _averaged(run)
-    return log, averaged, {name: _test(run, data, subset, search, metric) for subset, name in subsets.items()}
+    tests = {name: _test(run, data, subset, search, metric) for subset, name in subsets.items()}
+    return read_log(log_path), _averaged(run), tests
 
 
 def _unfinished_parts(run: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, int, Dict[str, Any]]:
@@ -132,16 +127,6 @@ def _unfinished_parts(run: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, 
 def _reason(text: str, run: Path, data: Path) -> str:
     """The reason on one line, without the folders of this machine."""
     return " ".join(text.replace(str(run), "RUN").replace(str(data), "DATA").split())
-
-
-def _raw(option: "re.Match[str]") -> str:
-    """The name of raw text, without its folder."""
-    return f"{option[1]} {'DATA' if option[1] == '--out' else 'RAW/' + Path(option[2]).name}"
-
-
-def _placeholder(option: "re.Match[str]") -> str:
-    """Replaces a folder of this machine, which means nothing on another one, by a placeholder."""
-    return f"{option[1]} {'DATA' if option[1] == '--data' else 'RUN'}"
 
 
 def _averaged(run: Path) -> int:
@@ -165,7 +150,7 @@ def _data(folder: Path) -> Dict[str, Any]:
         "kept": info.get("cleaned", {}).get("kept"),
         "merges": info.get("bpe", {}).get("merges"),
         "vocabulary": info.get("vocabulary"),
-        "command": re.sub(PREPARED, _raw, info.get("command", "")),
+        "command": without_folders(info.get("command", ""), PREPARED),
     }
 
 
@@ -193,17 +178,7 @@ def _test(run: Path, data: Path, subset: str, search: str, metric: str) -> Dict[
         raise ResultError(f"{path} is of another checkpoint than {checkpoint}: {remedy}")
     if search and scored["settings"] != search:
         raise ResultError(f"{path} was scored with {scored['settings']}, not with {search}: {remedy}")
-    if metric == BLEU:
-        _check_statistics(path, scored, remedy)
+    if reason := inconsistency(scored):
+        raise ResultError(f"{path} {reason}: {remedy}")
     keys = ("sentences", "settings", "scores", *(["statistics"] if metric == BLEU else []))
     return {"subset": subset, **{key: scored[key] for key in keys}}
-
-
-def _check_statistics(path: Path, scored: Dict[str, Any], remedy: str) -> None:
-    """Raises ResultError unless the score follows from the statistics of the sentences."""
-    statistics, sentences = scored["statistics"], scored["sentences"]
-    if set(statistics) != set(COLUMNS) or {len(column) for column in statistics.values()} != {sentences}:
-        raise ResultError(f"{path} does not hold the statistics of {sentences} sentences: {remedy}")
-    stated, computed = scored["scores"]["sacrebleu"]["score"], bleu(rows(statistics))
-    if abs(stated - computed) > ROUNDED:
-        raise ResultError(f"{path} says {stated} BLEU, its statistics have {computed:.2f}: {remedy}")

@@ -1,12 +1,13 @@
 """Result files: JSON of one run, made by ``scripts/reproduce.sh`` and read by the report."""
 
+import shlex
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from ..command import Failure, say
 from ..files import read_json, write_json
-from ..scoring.scored import SCORE
+from ..scoring.scored import BLEU, SCORE
 from ..scoring.statistics import COLUMNS, bleu, rows
 from ..shape import DIGITS, EVEN, LARGEST, NULL_OR_NUMBER, NULL_OR_TEXT, NUMBER, PLAIN, TEXT, WHOLE, between, problem
 
@@ -141,16 +142,38 @@ def _inconsistency(result: Result) -> str:
             return f"has correlations of the {side} that are not square"
         if isinstance(entry, dict) and len({"dim", "base", "stretch"} & set(entry)) in (1, 2):
             return f"has only a part of dim, base and stretch of the {side}"
-    for name, test in result["tests"].items():
-        statistics, sentences = test.get("statistics", {}), test["sentences"]
-        if "sacrebleu" not in test["scores"]:
-            continue
-        if set(statistics) != set(COLUMNS) or {len(column) for column in statistics.values()} != {sentences}:
-            return f"does not hold the statistics of {sentences} sentences in {name}"
-        stated, computed = test["scores"]["sacrebleu"]["score"], bleu(rows(statistics))
-        if abs(stated - computed) > ROUNDED:
-            return f"says {stated} BLEU on {name}, its statistics have {computed:.2f}"
-    return ""
+    reasons = ((name, inconsistency(test)) for name, test in result["tests"].items())
+    return next((f"{reason} (test set {name})" for name, reason in reasons if reason), "")
+
+
+def inconsistency(test: Dict[str, Any]) -> str:
+    """A contradiction between BLEU of a test set and the statistics of its sentences; empty if there is none."""
+    statistics, sentences = test.get("statistics", {}), test["sentences"]
+    if BLEU not in test["scores"]:
+        return ""
+    if set(statistics) != set(COLUMNS) or {len(column) for column in statistics.values()} != {sentences}:
+        return f"does not hold the statistics of {sentences} sentences"
+    stated, computed = test["scores"][BLEU]["score"], bleu(rows(statistics))
+    return f"says {stated} BLEU, its statistics have {computed:.2f}" if abs(stated - computed) > ROUNDED else ""
+
+
+def without_folders(command: str, places: Mapping[str, str]) -> str:
+    """A command with placeholders for the folders of this machine, which mean nothing on another one.
+
+    Args:
+        places: option, to what stands for each of its values, where ``{name}`` is their last part.
+    """
+    words, option = [], ""
+    for word in shlex.split(command):
+        name, equals, value = word.partition("=")
+        if word.startswith("--"):
+            option = "" if equals else name
+        if option in places and word != option:
+            word = places[option].format(name=Path(word).name)
+        elif equals and name in places:
+            word = f"{name}={places[name].format(name=Path(value).name)}"
+        words.append(word)
+    return shlex.join(words)
 
 
 def _square(maps: Sequence[Sequence[Sequence[Any]]]) -> bool:

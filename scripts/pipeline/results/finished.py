@@ -11,26 +11,28 @@ from ..scoring.metrics import table as score_table
 from .file import Result
 
 
-def is_finished(result: Result, settings: str, max_update: int, tests: Sequence[str]) -> bool:
+def is_finished(result: Result, settings: str, max_update: int, average: int, tests: Sequence[str]) -> bool:
     """Whether a result is from the run with these settings.
 
     Args:
         result: content of a result file.
         settings: the lines of RUN/settings; if the data are not prepared here, without their line.
         max_update: number of updates wanted.
+        average: how many checkpoints the model is the mean of.
         tests: names of the test sets wanted.
     """
     return (
         not result.get("unfinished")
         and set(settings.splitlines()) <= set(result.get("settings", "").splitlines())
         and str(result["run"].get("max_update", result["training"]["updates"])) == str(max_update)
+        and result["training"]["averaged"] == average
         and set(tests) <= set(result["tests"])
     )
 
 
-def is_finished_otherwise(result: Result, settings: str, max_update: int) -> bool:
-    """Whether a result is from a finished run with other settings or updates."""
-    return not result.get("unfinished") and not is_finished(result, settings, max_update, [])
+def is_finished_otherwise(result: Result, settings: str, max_update: int, average: int) -> bool:
+    """Whether a result is from a finished run with other settings, updates or averaged checkpoints."""
+    return not result.get("unfinished") and not is_finished(result, settings, max_update, average, [])
 
 
 def summary(result: Result) -> str:

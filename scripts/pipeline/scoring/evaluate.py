@@ -43,7 +43,7 @@ LOSSES = ("nll_loss", "loss")
 LARGEST = 500.0
 """A loss in bits that no model has; the perplexity of a larger one is no number."""
 
-COUNTS = {unit: {"*": WHOLE} for unit in ("lines", "bytes", "tokens")}
+COUNTS = ("lines", "bytes", "tokens")
 
 
 def main(argv: List[str]) -> None:
@@ -76,7 +76,7 @@ def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict
         values = {**vars(options), "task": task.name, "checkpoint": checkpoint, "user_dir": USER_DIR}
         blocks = read_blocks(checkpoint)
         remedy = f"run scripts/prepare_text.sh --out {data} again"
-        counts = read_shaped(data / NAME, COUNTS, remedy)
+        counts = read_shaped(data / NAME, {unit: {subset: WHOLE} for unit in COUNTS}, remedy)
         lines, size, tokens = (counts[unit][subset] for unit in COUNTS)
         if not size or not tokens:
             raise Failure(f"{data / NAME} says that '{subset}' is empty: {remedy}")

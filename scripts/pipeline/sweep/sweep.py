@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import io
 import os
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, List
@@ -15,11 +16,13 @@ from ..afterwards import afterwards
 from ..command import Failure, words_of
 from ..corpus import text
 from ..experiment import Experiment
-from ..files import write_text
+from ..files import read_shaped, write_text
+from ..prepared import NAME
 from ..recipes import load_recipe
 from ..report import build
 from ..results import finished
 from ..settings import check_average, check_flags
+from ..shape import TEXT
 from ..systems import read_systems
 
 ROOT = Path(__file__).parents[3]
@@ -70,6 +73,11 @@ class Sweep:
         self.subsets = {f"test{number or ''}": name for number, name in enumerate(tests)}
         """fairseq's name of a test set, to its real name."""
         self.subsets["valid"] = recipe.valid  # decisions are made by it
+        if len(set(self.subsets.values())) < len(self.subsets):
+            names = ", ".join(self.subsets.values())
+            raise Failure(
+                f"the recipe {recipe.name} has two sets of one name, among them valid and the joined ones: {names}"
+            )
         self.systems = read_systems(words_of(args.archs or recipe.archs), args.variants, args.baseline)
         self.experiments = self._experiments()
         self._check_options()
@@ -151,8 +159,16 @@ class Sweep:
                 stack.enter_context(contextlib.suppress(Failure))
             build.main(self.report_options)
 
+    def _is_prepared_otherwise(self) -> bool:
+        """Whether the data were prepared with other options than the recipe has now."""
+        words = shlex.split(read_shaped(self.data / NAME, {"command": TEXT}, f"remove {self.data}")["command"])
+        options, own = words[words.index("--out") + 2 :] if "--out" in words else words, self.recipe.prepare_options
+        return options[: len(own)] != own or options[len(own) :][:1] not in ([], ["--workers"])
+
     def unfinished(self) -> List[Experiment]:
-        """The runs without a result file of their own."""
+        """The runs without a result file of their own; all of them, if the data have to be prepared anew."""
+        if self.is_prepared and self._is_prepared_otherwise():
+            return self.experiments
         with ThreadPoolExecutor() as pool:  # each one asks train.sh for its settings
             states = list(pool.map(Experiment.is_finished, self.experiments))
         return [experiment for experiment, finished in zip(self.experiments, states) if not finished]

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
+from ..command import Failure
 from ..progress import LOADED, log_line
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) \(num\. trained: ([\d,]+)\)")
@@ -20,7 +21,7 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| ")
 DEVICE = re.compile(r"rank\s+(\d+): capabilities = .*; name = (.*\S)")
 
 
-class LogError(ValueError):
+class LogError(Failure):
     """A log lacks the lines of a training; the message names the file and the remedy."""
 
 

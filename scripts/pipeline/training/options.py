@@ -7,6 +7,7 @@ from typing import List, Optional, Sequence
 
 from ..command import Failure, Parser, script_name, split_at_dashes, whole_number
 from ..recipes import Recipe
+from ..settings import names_batch
 
 DEVICE_TOKENS = 4096
 KEPT = 10
@@ -45,7 +46,10 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         help=f"limit of --max-tokens, by the memory of a device (default: {DEVICE_TOKENS}; more is faster)",
     )
     parser.add_argument(
-        "--processes", type=number, help="processes on this machine (default: one per GPU, else 1); CPUs use gloo"
+        "--processes",
+        type=number,
+        help="processes on this machine, each with a batch of its own, over gloo on CPUs "
+        "(default: 1; with --target-tokens, which spreads its batch over them, one per GPU)",
     )
     parser.add_argument(
         "--print-settings",
@@ -63,6 +67,21 @@ def check_recipe(recipe: Recipe, args: argparse.Namespace) -> None:
         raise Failure(f"the recipe {recipe.name} is for scripts/{recipe.kind.trained_by}")
     if args.target_tokens and recipe.kind.is_text:
         raise Failure("--target-tokens is for translation: give `-- --max-tokens N --update-freq N` in its place")
+
+
+def target_tokens(recipe: Recipe, args: argparse.Namespace) -> Optional[int]:
+    """Target tokens of an update; None if the flags choose the batch, or nothing does.
+
+    Raises:
+        Failure: an option has no effect beside those flags.
+    """
+    named = names_batch(args.flags)
+    if args.target_tokens and named:
+        raise Failure("--target-tokens chooses the batch: leave it out, or --max-tokens and the like behind --")
+    tokens = None if named else args.target_tokens or recipe.target_tokens
+    if args.device_tokens and not tokens and names_batch([*recipe.train_flags, *args.flags]):
+        raise Failure("--device-tokens has no effect beside --max-tokens: give `-- --max-tokens N` in its place")
+    return tokens
 
 
 def _split(words: Sequence[str]) -> List[List[str]]:

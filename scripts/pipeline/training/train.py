@@ -25,10 +25,10 @@ from ..lock import locked
 from ..prepared import one_dictionary, read_languages, read_text_language
 from ..provenance import provenance
 from ..recipes import Recipe, load_recipe
-from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, names_batch, train_line
+from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, train_line
 from ..steps import Steps
 from . import checkpoints, launch
-from .options import DEVICE_TOKENS, KEPT, check_recipe, parse
+from .options import DEVICE_TOKENS, KEPT, check_recipe, parse, target_tokens
 
 ROOT = Path(__file__).parents[3]
 
@@ -53,18 +53,17 @@ class Training:
         self.recipe, self.task = recipe, recipe.kind
         self.max_update = args.max_update or recipe.max_update
         self.save_every = args.save_every or recipe.save_every
-        self.target_tokens = None if names_batch(args.flags) else args.target_tokens or recipe.target_tokens
+        self.target_tokens = target_tokens(recipe, args)
         self.machines = launch.Machines.of(os.environ)
         self.languages, data = self._prepared()
         words = fill(args.templates[self.task.is_text], **self._values())
         place = words.index("--arch")
         self.command, model = words[1:place], words[place:]
-        if args.device_tokens and not self.target_tokens and names_batch([*recipe.train_flags, *args.flags]):
-            raise Failure("--device-tokens has no effect beside --max-tokens: give `-- --max-tokens N` in its place")
         self.device_tokens = args.device_tokens or DEVICE_TOKENS
         batch = [] if self.target_tokens else ["--max-tokens", str(self.device_tokens)]
         self.flags = [*model, *batch, *recipe.train_flags, *args.flags]
-        self.lines = [*data, train_line(self.flags, self.save_every, self.target_tokens)]
+        devices = self.machines.count * (args.processes or 1)
+        self.lines = [*data, train_line(self.flags, self.save_every, self.target_tokens, devices)]
 
     @property
     def settings(self) -> str:
@@ -153,7 +152,7 @@ class Training:
         if known != [self.args.arch]:
             raise Failure(f"--arch must be one architecture, not '{self.args.arch}'")
         gpus = torch.cuda.device_count()
-        processes = self.args.processes or max(gpus, 1)
+        processes = self.args.processes or (max(gpus, 1) if self.target_tokens else 1)  # a batch for each is an update
         if 0 < gpus < processes:
             raise Failure(f"--processes is {processes}, but there are {gpus} GPUs")
         devices, flags = self.machines.count * processes, []

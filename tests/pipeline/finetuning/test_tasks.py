@@ -14,7 +14,7 @@ from pipeline.finetuning.data import encode, shorten
 from pipeline.finetuning.finetune import set_by
 from pipeline.finetuning.metrics import evaluate
 from pipeline.finetuning.options import TASKS, parse
-from pipeline.finetuning.result import Trained, best_rate, replaces, without_folders
+from pipeline.finetuning.result import Trained, best_rate, replaces
 from pipeline.settings import check_flags
 
 ROWS = {
@@ -138,13 +138,6 @@ def test_several_tasks_and_runs_are_every_pair_once():
         parse([*words, "--out", "d"], "")
     (args,) = parse(["fairseq-train", "--", "SCM", "--run", "a", "--data", "c", "--out", "d", "--", "--fp16"], "")
     assert (args.task, args.template, args.flags) == ("SCM", ["fairseq-train"], ["--fp16"])
-
-
-def test_a_result_names_no_folder_of_this_machine():
-    command = "scripts/finetune.sh RTE --run '/home/a b/run' --data=/glue --epochs 1 --out /x -- --dropout 0.2"
-    assert without_folders(command) == (
-        "scripts/finetune.sh RTE --run RUN --data=DATA --epochs 1 --out OUT -- --dropout 0.2"
-    )
 
 
 def test_encoded_sentences_have_the_dictionary_of_the_pretraining(tmp_path):

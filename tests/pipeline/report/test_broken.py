@@ -38,8 +38,8 @@ def entry(made, *keys):
         (["curve", "valid", "nll"], [5000], "which must be a number from 0 to 1000"),
         (["curve", "valid", "nll"], [1.0, 2.0], "has columns of several lengths in the curve 'valid'"),
         (["tests", "test", "scores", "sacrebleu", "score"], True, "which must be a number"),
-        (["tests", "test", "scores", "sacrebleu", "score"], 99.0, "says 99.0 BLEU on test, its statistics have"),
-        (["tests", "test", "statistics", "ref_len"], [1], "does not hold the statistics of 60 sentences in test"),
+        (["tests", "test", "scores", "sacrebleu", "score"], 99.0, "says 99.0 BLEU, its statistics have"),
+        (["tests", "test", "statistics", "ref_len"], [1], "the statistics of 60 sentences (test set test)"),
         (
             ["positions", "encoder", "correlations"],
             [[[1.0, 2.0]]],
@@ -94,7 +94,7 @@ def test_results_that_cannot_stand_side_by_side_are_left_out(tmp_path):
     report = read_report([tmp_path], Wanted())
     assert [reason for _, reason in report.broken] == [
         f"has the same run as {again.name}: remove one, or name a variant=",
-        f"has other sentences or blocks in test than {again.name}: score one of them again",
+        f"has other sentences, blocks or tokens in test than {again.name}: score one of them again",
     ]
     assert [system.label for system in report.recipes[0]["systems"]] == [(ROTARY, "")]
 

@@ -20,7 +20,9 @@ def scores(**values):
     return {key: {"score": value, "signature": "fairseq-validate"} for key, value in values.items()}
 
 
-def model(folder, arch, perplexity, seed=1, task="masked_lm", name="books", variant="", blocks="blocks", **more):
+def model(
+    folder, arch, perplexity, seed=1, task="masked_lm", name="books", variant="", blocks="blocks", tokens=500, **more
+):
     """The result file of a language model; ``test_long`` is another text."""
     sets = {"test": perplexity, "test_long": perplexity + 1, "valid": perplexity + 2}
     tests = {
@@ -29,6 +31,7 @@ def model(folder, arch, perplexity, seed=1, task="masked_lm", name="books", vari
     }
     run = {"command": "scripts/train.sh", "flags": f"--arch {arch}", "versions": {}, "machine": "m", "task": task}
     counts = {unit: {"train": number} for unit, number in (("documents", 3), ("bytes", 4000), ("tokens", 1000))}
+    counts["tokens"] |= dict.fromkeys(sets, tokens)
     points = {"updates": [10, 20], "seconds": [5, 9], "nll": [9.0, math.log2(perplexity)]}
     curve, data = {"train": points, "valid": points}, {**counts, "merges": 60}
     entries = {"recipe": name, "run": run, "tests": tests, "data": data, "curve": curve}
@@ -170,4 +173,11 @@ def test_models_are_compared_on_the_same_blocks(tmp_path):
     model(tmp_path, TUPE, 8.0, blocks="other blocks")
     report = folders(tmp_path)
     assert [system.arch for system in report.recipes[0]["ran"]] == [ROTARY]
-    assert [reason.partition(" than ")[0] for _, reason in report.broken] == ["has other sentences or blocks in test"]
+    reasons = [reason.partition(" than ")[0] for _, reason in report.broken]
+    assert reasons == ["has other sentences, blocks or tokens in test"]
+
+
+def test_perplexities_of_other_tokens_are_not_compared(tmp_path):
+    model(tmp_path, ROTARY, 16.0)
+    model(tmp_path, TUPE, 8.0, tokens=900)
+    assert [system.arch for system in folders(tmp_path).recipes[0]["ran"]] == [ROTARY]

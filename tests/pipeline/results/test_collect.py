@@ -8,7 +8,7 @@ import pytest
 from pipeline.command import Failure
 from pipeline.files import sha256, to_text, write_json
 from pipeline.results.collect import collect
-from pipeline.results.file import read_result, write_result
+from pipeline.results.file import read_result, without_folders, write_result
 from pipeline.steps import stamp_path
 
 from ..report.made_results import scored
@@ -40,6 +40,18 @@ def test_a_result_file_has_what_the_report_needs(finished, tmp_path):
     longest = max(path.read_text().splitlines(), key=len)
     assert longest.count(",") >= SENTENCES - 1  # a column on one line
     assert json.loads(to_text({"a": {}, "b": {"c": [1, "ä"]}})) == {"a": {}, "b": {"c": [1, "ä"]}}
+
+
+@pytest.mark.parametrize(
+    "command,expected",
+    [
+        ("x.sh --run '/home/a b/run' --data=/glue -- --dropout 0.2", "x.sh --run RUN --data=DATA -- --dropout 0.2"),
+        ("x.sh --run /h/a /h/b --seed 1 /h/c", "x.sh --run RUN RUN --seed 1 /h/c"),
+        ("x.sh --train /h/a.txt /h/b.txt --train='/h/c d'", "x.sh --train RAW/a.txt RAW/b.txt '--train=RAW/c d'"),
+    ],
+)
+def test_a_command_names_no_folder_of_this_machine(command, expected):
+    assert without_folders(command, {"--run": "RUN", "--data": "DATA", "--train": "RAW/{name}"}) == expected
 
 
 def test_data_of_an_older_version_have_no_numbers(finished):

@@ -26,20 +26,21 @@ def result():
 
 
 def test_a_run_is_finished_with_its_settings_updates_and_test_sets(result):
-    assert is_finished(result, SETTINGS, 1000, TESTS) and is_finished(result, SETTINGS, 1000, TESTS[:1])
-    assert not is_finished(result, SETTINGS.replace("12ab", "34cd"), 1000, TESTS), "other data"
-    assert not is_finished(result, SETTINGS + "--dropout 0.3", 1000, TESTS), "other flags"
-    assert not is_finished(result, SETTINGS, 2000, TESTS), "more updates"
-    assert not is_finished(result, SETTINGS, 1000, [*TESTS, "news_x2"]), "another test set"
-    assert not is_finished({**result, "unfinished": "killed"}, SETTINGS, 1000, TESTS)
+    assert is_finished(result, SETTINGS, 1000, 5, TESTS) and is_finished(result, SETTINGS, 1000, 5, TESTS[:1])
+    assert not is_finished(result, SETTINGS.replace("12ab", "34cd"), 1000, 5, TESTS), "other data"
+    assert not is_finished(result, SETTINGS + "--dropout 0.3", 1000, 5, TESTS), "other flags"
+    assert not is_finished(result, SETTINGS, 2000, 5, TESTS), "more updates"
+    assert not is_finished(result, SETTINGS, 1000, 1, TESTS), "another number of averaged checkpoints"
+    assert not is_finished(result, SETTINGS, 1000, 5, [*TESTS, "news_x2"]), "another test set"
+    assert not is_finished({**result, "unfinished": "killed"}, SETTINGS, 1000, 5, TESTS)
 
 
 def test_a_finished_run_with_other_settings_is_told_from_one_that_is_not_finished(result):
-    assert not is_finished_otherwise(result, SETTINGS, 1000)
-    assert is_finished_otherwise(result, SETTINGS, 1001) and is_finished_otherwise(result, "other", 1000)
+    assert not is_finished_otherwise(result, SETTINGS, 1000, 5)
+    assert is_finished_otherwise(result, SETTINGS, 1001, 5) and is_finished_otherwise(result, "other", 1000, 5)
     further = [*TESTS[:1], "news_x2"]
-    assert not is_finished(result, SETTINGS, 1000, further) and not is_finished_otherwise(result, SETTINGS, 1000)
-    assert not is_finished_otherwise({**result, "unfinished": "killed"}, SETTINGS, 1001)
+    assert not is_finished(result, SETTINGS, 1000, 5, further) and not is_finished_otherwise(result, SETTINGS, 1000, 5)
+    assert not is_finished_otherwise({**result, "unfinished": "killed"}, SETTINGS, 1001, 5)
 
 
 def test_the_table_has_a_row_for_each_run_and_test_set(result):

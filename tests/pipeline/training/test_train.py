@@ -65,6 +65,7 @@ def test_the_settings_are_two_lines_of_data_and_flags(data):
         ("--device-tokens", 600),
         ("--target-tokens", 25000),
         ("--target-tokens", 50000),
+        ("--processes", 2),  # an update has a batch of each
         ("--recipe", "demo"),
         ("--", "--lr", "1"),
     ],
@@ -77,6 +78,11 @@ def test_more_updates_devices_and_memory_for_an_update_of_one_size_are_the_same_
     options = ["--target-tokens", 25000]
     same = [*options, "--max-update", 99, "--processes", 2, "--device-tokens", 600]
     assert training(data, *same).settings == training(data, *options).settings
+
+
+def test_a_batch_is_chosen_once(data):
+    with pytest.raises(Failure, match="--target-tokens chooses the batch: leave it out, or --max-tokens"):
+        training(data, "--target-tokens", 25000, "--", "--max-tokens", 4096)
 
 
 def test_other_target_tokens_and_other_data_are_other_runs(data):
