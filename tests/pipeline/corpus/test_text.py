@@ -96,7 +96,7 @@ def test_consecutive_pairs_are_joined_on_both_sides_and_too_few_at_the_end_left_
     assert read(out) == [(tmp_path / f"in.{lang}").read_text() for lang in LANGS]
 
 
-@pytest.mark.parametrize("sentences,message", [(6, "5 pairs: too few to join 6"), (0, "pairs of 0 sentences cannot be")])
+@pytest.mark.parametrize("sentences,message", [(6, "5 pairs: too few to join 6"), (0, "pairs of 0 sentences cannot")])
 def test_joining_too_few_or_none_is_refused_and_leaves_nothing(tmp_path, sentences, message):
     prefix, out = write(tmp_path, "a\n" * 5, "b\n" * 5)
     with pytest.raises(CorpusError, match=message):
