@@ -69,7 +69,10 @@ class RoFormerMaskedModel(RobertaModel):
     ) -> MaskedHub:
         kwargs = {"load_checkpoint_heads": True, **kwargs, **bpe_options(model_name_or_path, data_name_or_path, bpe)}
         found = hub_utils.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
-        return MaskedHub(found["args"], found["task"], found["models"][0])
+        model = found["models"][0]
+        if not isinstance(model, RobertaModel):
+            raise ValueError(f"{model_name_or_path} has no masked language model: it is a {type(model).__name__}")
+        return MaskedHub(found["args"], found["task"], model).eval()
 
     @classmethod
     def hub_models(cls) -> Dict[str, Any]:

@@ -188,8 +188,10 @@ def test_a_masked_model_trains_resumes_fills_masks_and_is_tuned(texts, tmp_path)
         str(tmp_path / "sentence_prediction"), path.name, str(texts / "pairs"), bpe=None
     )
     model.bpe = words
-    predicted = model.predict("sentence_classification_head", model.encode("The old king", "sees a dog ."))
+    pair = model.encode("The old king", "sees a dog .")
+    predicted, again = (model.predict("sentence_classification_head", pair) for _ in range(2))
     assert predicted.shape == (1, 2) and predicted.exp().sum().isclose(torch.tensor(1.0))
+    assert torch.equal(predicted, again)  # without dropout
 
 
 @pytest.mark.slow
@@ -208,6 +210,8 @@ def test_a_causal_model_trains_resumes_is_evaluated_and_generates(texts, tmp_pat
     model = RoFormerLanguageModel.from_pretrained(str(path.parent), path.name, str(texts / "texts"))
     assert model.models[0].decoder.position.stack.max_positions == 32
     assert model.sample("the old king", beam=2, max_len_b=9).startswith("the old king")
+    with pytest.raises(ValueError, match="has no masked language model: it is a RoFormerLanguageModel"):
+        RoFormerMaskedModel.from_pretrained(str(path.parent), path.name, str(texts / "texts"))
 
 
 @pytest.mark.slow

@@ -135,12 +135,16 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
 
 @pytest.mark.slow
 def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, glue, tmp_path):
-    model = shutil.copytree(masked[1] / "roberta_base/seed1", tmp_path / "model")
+    model = shutil.copytree(masked[1] / "roberta_base/seed1", tmp_path / "roberta_base-wide/seed1")
     options = ["--learning-rates", "1e-3", "--epochs", 1, "--seeds", 1, "--results", tmp_path / "results"]
     with locked(model / "finetuned/RTE"):
         failed = run("scripts/finetune.sh", "RTE", "SST-2", "--run", model, "--data", glue, *options, fails=True)
     assert "1 of 2 are not finished" in failed.stderr.splitlines()[-1] and "SST-2" in failed.stdout
-    assert [path.name for path in (tmp_path / "results").iterdir()] == ["glue_SST-2-roberta_base-seed1.json"]
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["glue_SST-2-roberta_base-wide-seed1.json"]
+    assert "roberta_base (wide) pretrained with seed 1" in failed.stdout  # a run of a variant has its name
+    models = ["--run", model, shutil.copytree(model, tmp_path / "other")]
+    alike = run("scripts/finetune.sh", "RTE", *models, "--data", glue, *options, "--variant", "wide", fails=True)
+    one_line(alike, f"would both write {tmp_path}/results/glue_RTE-roberta_base-wide-seed1.json")
 
 
 def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue, data, trained, tmp_path):
@@ -153,13 +157,20 @@ def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue,
     one_line(failed, "has pairs for translation, and language models need text: run scripts/prepare_text.sh")
     failed = run(*train, "--data", text, "--arch", "roberta_base", "--recipe", "glue", fails=True)
     one_line(failed, "the recipe glue is for scripts/finetune.sh")
+    one_line(run("scripts/reproduce.sh", "glue", fails=True), "the recipe glue is for scripts/finetune.sh")
+    failed = run(*train, "--data", text, "--arch", "roformer_lm_tiny", "--recipe", "mlm_demo", fails=True)
+    one_line(failed, "the task masked_lm cannot train roformer_lm_tiny, which is another kind of model")
+    failed = run("scripts/prepare_text.sh", "--train", text, "--hold-out", 5, "--out", model, fails=True)
+    one_line(failed, f"{model} is the folder of a training, and its subwords would be lost: choose another --out")
     one_line(run("scripts/translate.sh", model, fails=True, input="a\n"), "language model")
     one_line(run("scripts/score.sh", "--run", model, "--data", text, fails=True), "has text for language models")
     one_line(run("scripts/evaluate.sh", "--run", trained, "--data", data, fails=True), "has pairs for translation")
     failed = run("scripts/evaluate.sh", "--run", model, "--data", text, "--subset", "test7", fails=True)
     one_line(failed, "has no test set 'test7'; there are: test train valid")
     tune = ["scripts/finetune.sh", "SST-2", "--data", glue]
-    one_line(run(*tune, "--run", trained, fails=True), "has pairs for translation, and language models need text")
+    one_line(
+        run(*tune, "--run", trained, fails=True), "was not trained by scripts/train.sh on text: give the output of"
+    )
     one_line(run(*tune, "--run", model, "--recipe", "demo", fails=True), "the recipe demo is for scripts/train.sh")
     one_line(
         run(*tune, "--run", model, "--learning-rates", "0", fails=True), "--learning-rates: must be a number above 0"

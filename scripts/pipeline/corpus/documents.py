@@ -18,6 +18,9 @@ from .text import CorpusError, lines, raw_file
 Document = List[str]
 """The lines of a document, none of them empty."""
 
+MAX_JSON = 100_000_000
+"""The longest line of JSON in bytes: a whole document."""
+
 HELD_OUT = ("test", "valid")
 """The sets that :func:`copy_documents` holds out, in the order of their shares."""
 
@@ -66,7 +69,7 @@ def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
 def _parts(file: Path) -> Iterator[Tuple[Iterable[str], bool]]:
     """The lines of a file, or of each text in the objects of a file ``*.jsonl``; and whether it is one document."""
     if is_json(file):
-        for values in objects(file, {"*": TEXT}):
+        for values in objects(file, {"*": TEXT}, "keep only the entries that are text to train on"):
             yield from (([one_line(line) for line in value.split("\n")], True) for value in values.values())
     else:
         yield lines(file), False
@@ -77,20 +80,20 @@ def is_json(file: Path) -> bool:
     return file.name.removesuffix(".gz").endswith(".jsonl")
 
 
-def objects(path: Path, shape: Shape) -> Iterator[Any]:
+def objects(path: Path, shape: Shape, remedy: str = "copy it again") -> Iterator[Any]:
     """The JSON objects of a file, one a line, plain or gzipped.
 
     Raises:
         CorpusError: :func:`raw_file` fails, or a line, named by its number, is not JSON of this shape.
     """
-    for number, line in enumerate(raw_file(path), 1):
+    for number, line in enumerate(raw_file(path, MAX_JSON), 1):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
             raise CorpusError(f"{path}, line {number}: not JSON, one object a line: copy it again") from None
         reason = problem(value, shape)
         if reason:
-            raise CorpusError(f"{path}, line {number}: {reason}: copy it again")
+            raise CorpusError(f"{path}, line {number}: {reason}: {remedy}")
         yield value
 
 

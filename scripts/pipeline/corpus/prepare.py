@@ -123,6 +123,12 @@ class Preparation:
         write_json(self.out / "binarize.json", counts)
 
 
+def check_out(out: Path) -> None:
+    """Raises Failure if ``out`` is the folder of a training, with the subwords and ``prepare.json`` of its data."""
+    if (out / "run.json").exists():
+        raise Failure(f"{out} is the folder of a training, and its subwords would be lost: choose another --out")
+
+
 def check_room(out: Path, files: Sequence[Path], copies: int) -> None:
     """Raises Failure if ``out`` has no room for prepared data that are ``copies`` times as large as these files."""
     needed = copies * sum(file.stat().st_size * (3 if file.suffix == ".gz" else 1) for file in files)
@@ -137,6 +143,7 @@ def check_room(out: Path, files: Sequence[Path], copies: int) -> None:
 
 def main(argv: Sequence[str]) -> None:
     args = parse(argv, __doc__)
+    check_out(args.out)
     if args.binarized:
         logging.disable(logging.INFO)  # what fairseq says when it is imported
         from .binarized import Binarized

@@ -28,7 +28,7 @@ from ..steps import Steps
 from . import summary
 from .documents import HELD_OUT, copy_documents, find_files, is_json
 from .options import add_subwords, check_subwords, completed, given_options
-from .prepare import check_room
+from .prepare import check_out, check_room
 from .splitting import LINES, SPLITTINGS
 
 COPIES = {"bpe": 5, "sentencepiece": 4, "bytes": 8}
@@ -105,6 +105,7 @@ class TextPreparation:
         for name in (Path(word).resolve() for words in given.values() for word in words):
             if name in (self.out, *self.out.parents):
                 raise Failure(f"{args.out} is in the folder of the text, {name}: choose another --out")
+        check_out(self.out)
         self.subsets = ["train", *reversed(HELD_OUT)] if args.hold_out else list(self.sets)
         self.splitting = SPLITTINGS[args.subwords](args, self.out, [args.language], self.subsets)
 

@@ -45,7 +45,7 @@ def lines(path: Path) -> Iterator[str]:
     return (SPACES.sub(" ", line).strip() for line in raw_file(path))
 
 
-def raw_file(path: Path) -> Iterator[str]:
+def raw_file(path: Path, most: int = MAX_BYTES) -> Iterator[str]:
     """The lines of a UTF-8 file, plain or gzipped, as they are.
 
     Raises:
@@ -53,22 +53,20 @@ def raw_file(path: Path) -> Iterator[str]:
     """
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         try:
-            yield from raw_lines(file.readline, str(path))
+            yield from raw_lines(file.readline, str(path), most)
         except (EOFError, OSError, zlib.error) as error:
             raise CorpusError(f"{path}: cannot be read ({error}): copy or download it again") from None
 
 
-def raw_lines(readline: Callable[[int], bytes], name: str) -> Iterator[str]:
+def raw_lines(readline: Callable[[int], bytes], name: str, most: int = MAX_BYTES) -> Iterator[str]:
     """The lines of a UTF-8 file as they are, without their newlines.
 
     Raises:
         CorpusError: a line that is not UTF-8 or absurdly long, named by its number.
     """
-    for number, line in enumerate(iter(lambda: readline(MAX_BYTES + 1), b""), 1):
-        if len(line) > MAX_BYTES:
-            raise CorpusError(
-                f"{name}, line {number}: longer than {MAX_BYTES:,} bytes: is it text, one sentence a line?"
-            )
+    for number, line in enumerate(iter(lambda: readline(most + 1), b""), 1):
+        if len(line) > most:
+            raise CorpusError(f"{name}, line {number}: longer than {most:,} bytes: is it text? Break it into lines")
         try:
             yield line.decode("utf-8").rstrip("\n")
         except UnicodeDecodeError as error:

@@ -1,6 +1,6 @@
 """Fine-tunes pretrained masked language models on tasks, and evaluates them on the validation sets.
 
-::
+Examples:
 
     scripts/finetune.sh TASK... --run RUN... --data FOLDER [options] [-- fairseq-train flags]
     scripts/finetune.sh CoLA RTE --run runs/mlm_books/roformer_mlm_small/seed1 --data ~/glue
@@ -27,7 +27,7 @@ from ..command import Failure, fill, run, say
 from ..failures import last_error_in
 from ..files import read_lines, read_shaped, sha256, write_json, write_text
 from ..lock import locked
-from ..prepared import NAME, read_text_language
+from ..prepared import NAME, read_prepared
 from ..provenance import provenance
 from ..recipes import load_recipe
 from ..results.file import read_result, set_aside, write_result
@@ -37,6 +37,7 @@ from ..scoring.options import USER_DIR, averaged
 from ..settings import check_flags
 from ..shape import SEED, TEXT, WHOLE
 from ..steps import Steps
+from ..systems import System, is_variant
 from ..training import launch
 from .base import SHORTENED
 from .metrics import evaluate
@@ -73,11 +74,13 @@ class FineTuning:
             raise Failure(f"the recipe {self.recipe.name} is for scripts/{self.recipe.kind.trained_by}")
         check_flags([*self.recipe.train_flags, *args.flags], set_by(args.template))
         self.checkpoint = averaged(args.run)
-        read_text_language(args.run)
-        remedy = "give the output of scripts/train.sh"
+        remedy = "give the output of scripts/train.sh and scripts/average.sh"
+        if not read_prepared(args.run, remedy).is_text:
+            raise Failure(f"{args.run} was not trained by scripts/train.sh on text: {remedy}")
         self.info = read_shaped(args.run / "run.json", RUN, remedy)
         if self.info["task"] != "masked_lm":
             raise Failure(f"{args.run} was trained for {self.info['task']}, and masked_lm is needed: {remedy}")
+        args.variant = args.variant or _variant_of(args.run, self.info["arch"])
         self.out: Path = args.out or args.run / "finetuned" / self.task.name
         self.learning_rates: List[float] = args.learning_rates or self.recipe.learning_rates
         self.seeds: List[int] = args.seeds or self.recipe.seeds
@@ -89,6 +92,13 @@ class FineTuning:
     def longest(self) -> int:
         """Tokens that the model takes."""
         return read_blocks(self.checkpoint).tokens
+
+    @property
+    def file(self) -> Path:
+        """The result file."""
+        system = System(self.info["arch"], self.args.variant)
+        name = f"{self.recipe.name}_{self.task.name}-{system.name}-seed{self.info['seed']}.json"
+        return (self.args.results or self.out) / name
 
     def run(self) -> Dict[str, Any]:
         """Does the trainings that are not done yet, and writes the result file; returns its content.
@@ -110,9 +120,7 @@ class FineTuning:
             changed = " ".join([f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
             data = {"examples": {name: len(found) for name, found in self.sets.items()}, "shortened": self._shortened()}
             result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, data)
-        folder = self.args.results or self.out
-        kind = "-".join(part for part in (self.info["arch"], self.args.variant) if part)
-        file = folder / f"{result['recipe']}-{kind}-seed{result['seed']}.json"
+        file = self.file
         if file.is_file() and not replaces(result, read_result(file)):
             set_aside(file)
         write_result(result, file)
@@ -197,6 +205,12 @@ class FineTuning:
         shutil.rmtree(checkpoints)
 
 
+def _variant_of(run: Path, arch: str) -> str:
+    """The variant of a run of scripts/reproduce.sh, in ARCH-VARIANT/seedN; empty if it has none."""
+    name, _, variant = run.resolve().parent.name.partition("-")
+    return variant if name == arch and is_variant(variant) else ""
+
+
 def set_by(template: Sequence[str]) -> List[str]:
     """The flags of fairseq-train that the command computes, or that stay as they are."""
     return [flag for flag, value in zip(template, template[1:]) if flag.startswith("--") and "{" in value] + [*FIXED]
@@ -205,7 +219,15 @@ def set_by(template: Sequence[str]) -> List[str]:
 def main(argv: List[str]) -> None:
     tests, failed = [], 0
     cells = parse(argv, __doc__)
-    for tuning in [FineTuning(args) for args in cells]:
+    tunings = [FineTuning(args) for args in cells]
+    files: Dict[Path, Path] = {}  # of results, to their runs
+    for tuning in tunings:
+        other = files.setdefault(tuning.file.resolve(), tuning.pretrained)
+        if other != tuning.pretrained:
+            raise Failure(
+                f"{other} and {tuning.pretrained} would both write {tuning.file}: give one alone, with --variant"
+            )
+    for tuning in tunings:
         try:
             result = tuning.run()
         except Failure as error:
@@ -214,7 +236,7 @@ def main(argv: List[str]) -> None:
             say(f"{tuning.task.name}, {tuning.pretrained}: not finished: {error}")
             failed += 1
             continue
-        name = f"{result['arch']} pretrained with seed {result['seed']}"
+        name = f"{System(result['arch'], result['variant']).title} pretrained with seed {result['seed']}"
         tests += [{"name": name, "subset": test, "scores": entry["scores"]} for test, entry in result["tests"].items()]
         say(f"{tuning.task.name}: {result['tests'][tuning.task.name]['settings']}")
     if tests:

@@ -1,6 +1,6 @@
 """Evaluates a language model on a test set with a run's averaged checkpoint, and prints loss and perplexity.
 
-::
+Examples:
 
     scripts/evaluate.sh --run RUN --data FOLDER [options]
     scripts/evaluate.sh --run /tmp/run --data /tmp/text --subset valid

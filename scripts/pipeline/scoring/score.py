@@ -1,6 +1,6 @@
 """Translates a test set with a run's averaged checkpoint and prints, side by side, the scores that papers call BLEU.
 
-::
+Examples:
 
     scripts/score.sh --run RUN --data FOLDER [options] [-- fairseq-generate flags]
     scripts/score.sh --run /tmp/run --data /tmp/demo --subset test1

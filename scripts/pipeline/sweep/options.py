@@ -64,7 +64,9 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
     for name in ("max-update", "save-every", "device-tokens", "processes"):
         parser.add_argument(f"--{name}", type=number, help="as in scripts/train.sh")
     parser.add_argument(
-        "--baseline", metavar="ARCH", help="architecture that the report compares with (default: sinusoidal)"
+        "--baseline",
+        metavar="ARCH",
+        help="architecture to compare with (default: sinusoidal; of language models, learned)",
     )
     args = parser.parse_args(options)
     args.seeds = seeds_of(parser, words_of(args.seeds or ["1"]))

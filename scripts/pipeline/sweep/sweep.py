@@ -48,6 +48,8 @@ class Sweep:
         self.args, self.recipe = args, load_recipe(args.recipe)
         check_flags(args.flags)
         recipe = self.recipe
+        if recipe.kind.trained_by == "finetune.sh":
+            raise Failure(f"the recipe {recipe.name} is for scripts/finetune.sh")
         if not recipe.tests:
             raise Failure(
                 f"the recipe {recipe.name} names no text: give it to scripts/train.sh, or write a recipe that extends "
@@ -148,7 +150,8 @@ class Sweep:
     def report_options(self) -> List[str]:
         """Options of report.sh, for all runs in the folder of results: recipes that share data are in one report."""
         options = ["--results", str(self.results), "--out", str(self.report), "--about", self.recipe.name]
-        options += ["--archs", *(system.arch for system in self.systems), "--seeds", *map(str, self.args.seeds)]
+        options += ["--archs", *(system.arch for system in self.systems if not system.variant)]
+        options += ["--seeds", *map(str, self.args.seeds)]
         return options + (["--baseline", self.args.baseline] if self.args.baseline else [])
 
     def make_report(self, quiet: bool = False) -> None:

@@ -53,6 +53,13 @@ def check_options(folder: Path, languages: Optional[Tuple[str, str]], flags: Seq
             )
 
 
+def _check_kind(task: Optional[str], arch: Optional[str]) -> None:
+    """Raises Failure if the task trains another kind of model."""
+    model = ARCH_MODEL_REGISTRY.get(arch)
+    if model and not issubclass(model, MODELS.get(task or "", object)):
+        raise Failure(f"the task {task} cannot train {arch}, which is another kind of model: choose another")
+
+
 def parse(flags: Sequence[str]) -> argparse.Namespace:
     """The options of fairseq-train in these flags, one of which is ``--arch``.
 
@@ -71,12 +78,13 @@ def parse(flags: Sequence[str]) -> argparse.Namespace:
     finally:
         sys.argv = words
     parser.error = refuse
+    given = dict(zip(flags, flags[1:]))  # flags of the other kind would be refused without saying why
+    _check_kind(given.get("--task"), given.get("--arch"))
     try:
         args = options.parse_args_and_arch(parser, ["DATA", *flags])
     except ValueError as error:
         refuse(str(error))
-    if not issubclass(ARCH_MODEL_REGISTRY[args.arch], MODELS.get(args.task, object)):
-        raise Failure(f"the task {args.task} cannot train {args.arch}, which is another kind of model: choose another")
+    _check_kind(args.task, args.arch)
     if args.arch in ARCHITECTURES:
         try:
             _build(args)

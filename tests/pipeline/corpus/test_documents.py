@@ -94,7 +94,7 @@ def test_text_that_cannot_be_used_is_refused_and_leaves_nothing(write, tmp_path,
     [
         ("{", "line 1: not JSON, one object a line"),
         ('{"A": "a"}\n[1]', "line 2: must be an object"),
-        ('{"A": 1}', "line 1: has 1 as 'A', which must be text"),
+        ('{"A": 1}', "line 1: has 1 as 'A', which must be text: keep only the entries that are text"),
         ('{"A": "\\ud800"}', "which must be text"),
         ("[" * 99999, "line 1: not JSON"),
     ],
@@ -102,6 +102,11 @@ def test_text_that_cannot_be_used_is_refused_and_leaves_nothing(write, tmp_path,
 def test_json_lines_that_are_none_are_refused(write, content, message):
     with pytest.raises(CorpusError, match=message):
         list(documents([write("in.jsonl", content)]))
+
+
+def test_a_line_of_json_may_be_a_long_document(write):
+    text = "A line of the book.\n" * 9999
+    assert list(documents([write("in.jsonl", json.dumps({"text": text}))])) == [text.split("\n")[:-1]]
 
 
 def test_too_few_documents_to_hold_some_out_are_refused(write, tmp_path):
