@@ -1,6 +1,7 @@
 """The expected shape of JSON that others may have written."""
 
 import re
+import shlex
 from typing import Any, Callable, Dict, List, NamedTuple, Union
 
 LARGEST = 1e15
@@ -25,11 +26,19 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
 
 
+def _is_command(value: Any) -> bool:
+    try:
+        return _is_text(value) and shlex.split(value) is not None
+    except ValueError:
+        return False
+
+
 def between(least: float, most: float) -> Value:
     return Value(f"a number from {least:g} to {most:g}", lambda value: _is_number(value) and least <= value <= most)
 
 
 TEXT = Value("text", _is_text)
+COMMAND = Value("a shell command", _is_command)
 NUMBER = Value("a number", _is_number)
 WHOLE = Value("a whole number, at least 0", lambda value: _is_number(value) and isinstance(value, int) and value >= 0)
 EVEN = Value("an even number from 2 to 10,000", lambda value: WHOLE.test(value) and value in range(2, 10001, 2))

@@ -6,6 +6,7 @@ The copy has a line for each line of text, and an empty line between two documen
 import hashlib
 import json
 from contextlib import ExitStack
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
@@ -13,7 +14,7 @@ from ..files import replacing_folder, write_json
 from ..processing.base import one_line
 from ..progress import Progress
 from ..shape import TEXT, Shape, problem
-from .text import CorpusError, lines, raw_file
+from .text import CorpusError, lines, raw_file, raw_lines
 
 Document = List[str]
 """The lines of a document, none of them empty."""
@@ -70,7 +71,9 @@ def _parts(file: Path) -> Iterator[Tuple[Iterable[str], bool]]:
     """The lines of a file, or of each text in the objects of a file ``*.jsonl``; and whether it is one document."""
     if is_json(file):
         for values in objects(file, {"*": TEXT}, "keep only the entries that are text to train on"):
-            yield from (([one_line(line) for line in value.split("\n")], True) for value in values.values())
+            for name, value in values.items():
+                text = raw_lines(BytesIO(value.encode()).readline, f"{file}, {name!a}")
+                yield [one_line(line) for line in text], True
     else:
         yield lines(file), False
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 from ..files import read_shaped, sha256
 from ..scoring.scored import BLEU, read_scored
-from ..shape import NUMBER, SEED, TEXT
+from ..shape import COMMAND, NUMBER, SEED, TEXT
 from ..steps import read_stamp
 from ..training.log import Point, TrainLog, read_log, thinned
 from .file import FORMAT, RUN, TEXT_COUNTS, ResultError, inconsistency, without_folders
@@ -23,7 +23,7 @@ PREPARED = {**dict.fromkeys(("--train", "--valid", "--test", "--binarized", "--c
 PREPARE = {
     **{f"{unit}?": {"*": NUMBER} for unit in TEXT_COUNTS},
     **{"pairs?": {"*": NUMBER}, "cleaned?": {"kept?": NUMBER}, "bpe?": {"merges?": NUMBER}},
-    **{"vocabulary?": NUMBER, "command?": TEXT},
+    **{"vocabulary?": NUMBER, "command?": COMMAND},
 }
 """Entries of ``prepare.json`` that are read."""
 
@@ -61,7 +61,11 @@ def collect(
         raise ResultError(f"each test set needs a name of its own, not {dict(subsets)}")
     if unfinished and not unfinished.strip():
         raise ResultError("a run that did not finish needs a reason")
-    info = read_shaped(run / "run.json", {**RUN, "arch": TEXT, "seed": SEED}, f"run scripts/train.sh --out {run} first")
+    info = read_shaped(
+        run / "run.json",
+        {**RUN, "command": COMMAND, "arch": TEXT, "seed": SEED},
+        f"run scripts/train.sh --out {run} first",
+    )
     if unfinished:
         log, averaged, tests = _unfinished_parts(run, subsets)
     else:

@@ -22,7 +22,7 @@ from ..recipes import load_recipe
 from ..report import build
 from ..results import finished
 from ..settings import check_average, check_flags
-from ..shape import TEXT
+from ..shape import COMMAND
 from ..systems import read_systems
 
 ROOT = Path(__file__).parents[3]
@@ -164,7 +164,7 @@ class Sweep:
 
     def _is_prepared_otherwise(self) -> bool:
         """Whether the data were prepared with other options than the recipe has now."""
-        words = shlex.split(read_shaped(self.data / NAME, {"command": TEXT}, f"remove {self.data}")["command"])
+        words = shlex.split(read_shaped(self.data / NAME, {"command": COMMAND}, f"remove {self.data}")["command"])
         options, own = words[words.index("--out") + 2 :] if "--out" in words else words, self.recipe.prepare_options
         return options[: len(own)] != own or options[len(own) :][:1] not in ([], ["--workers"])
 

@@ -107,6 +107,9 @@ def test_json_lines_that_are_none_are_refused(write, content, message):
 def test_a_line_of_json_may_be_a_long_document(write):
     text = "A line of the book.\n" * 9999
     assert list(documents([write("in.jsonl", json.dumps({"text": text}))])) == [text.split("\n")[:-1]]
+    endless = json.dumps({"text": "One.\n" + "word " * 30000})
+    with pytest.raises(CorpusError, match=r"in\.jsonl, 'text', line 2: longer than 100,000 bytes"):
+        list(documents([write("in.jsonl", endless)]))
 
 
 def test_too_few_documents_to_hold_some_out_are_refused(write, tmp_path):

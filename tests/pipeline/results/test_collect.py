@@ -96,11 +96,20 @@ def test_a_record_of_the_run_without_its_flags_is_refused(finished):
     ("file", "entries", "problem"),
     [
         ("run/run.json", {"seed": "x"}, "has 'x' as 'seed', which must be a whole number: run scripts/train"),
-        ("run/run.json", {"command": 3}, "has 3 as 'command', which must be text: run scripts/train"),
+        (
+            "run/run.json",
+            {"command": 3},
+            "has 3 as 'command', which must be a shell command: run scripts/train",
+        ),
+        ("run/run.json", {"command": "a 'b"}, "has .* as 'command', which must be a shell command"),
         ("run/scores/test1.json", {"scores": []}, "has .* as 'scores', which must be an object: run scripts/score"),
         ("run/scores/test1.json", {"sentences": "9"}, "has '9' as 'sentences', which must be a whole number"),
         ("data/prepare.json", {"pairs": [9]}, "has .* as 'pairs', which must be an object: run scripts/prepare"),
-        ("data/prepare.json", {"command": None}, "has None as 'command', which must be text: run scripts/prepare"),
+        (
+            "data/prepare.json",
+            {"command": None},
+            "has None as 'command', which must be a shell command: run",
+        ),
     ],
 )
 def test_entries_of_a_wrong_type_are_named_with_their_file(finished, tmp_path, file, entries, problem):
