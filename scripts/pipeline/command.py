@@ -14,11 +14,20 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a file that cannot grow."""
 
 
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+"""Ends of lines, and what a terminal takes for a command."""
+
+
+def one_line(message: str) -> str:
+    """A message that a terminal shows as one line, whatever the names of files hold."""
+    return CONTROLS.sub(" ", message)
+
+
 class Failure(RuntimeError):
     """A problem that the user can solve; the message is one line and names the remedy."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.splitlines()))  # the name of a file may have several
+        super().__init__(one_line(message))
 
 
 class Signalled(BaseException):
@@ -37,7 +46,7 @@ def script_name() -> str:
 
 def say(message: str) -> None:
     """Tells the user what happens, on stderr."""
-    print(f"[{script_name().removesuffix('.sh')}] {message}", file=sys.stderr, flush=True)
+    print(f"[{script_name().removesuffix('.sh')}] {one_line(message)}", file=sys.stderr, flush=True)
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,7 +64,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         name = self.prog.rsplit("/", 1)[-1]
-        line = " ".join(message.split())
+        line = one_line(message)
         if self.behind and line.startswith("unrecognized arguments"):
             line += f": options of {self.behind} follow --"
         self.exit(2, f"{name}: error: {line} (see {name} --help)\n")
@@ -77,6 +86,20 @@ def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def seeds_of(parser: Parser, words: Sequence[str]) -> List[int]:
+    """Random seeds, each named once."""
+    for seed in words:
+        try:
+            whole_number(0)(seed)
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"--seeds: {error}")
+    numbers = [int(seed) for seed in words]
+    for number in numbers:
+        if numbers.count(number) > 1:
+            parser.error(f"--seeds names '{number}' twice: name it once")
+    return numbers
 
 
 def decimal(least: float, most: float) -> Callable[[str], str]:
@@ -164,7 +187,7 @@ def _reason(error: OSError) -> str:
     """The file and the reason of an error of the file system, in one line."""
     place = error.filename or ("the output" if error.errno in FULL else "")
     remedy = ": make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-    return f"{place}{': ' if place else ''}{error.strerror or error}{remedy}"
+    return one_line(f"{place}{': ' if place else ''}{error.strerror or error}{remedy}")
 
 
 def _drop_output() -> None:

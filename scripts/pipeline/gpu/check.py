@@ -27,13 +27,12 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
-from ..command import Failure, Parser, run, say, whole_number
+from ..command import Failure, Parser, run, say, seeds_of, whole_number
 from ..failures import last_error
 from ..lock import locked
 from ..provenance import provenance
 from ..steps import Steps
 from ..sweep import device
-from ..sweep.options import seeds_of
 from .parts import FULL, PARTS, ROOT, SMALL, TRAINED, Command, Parts, Stage
 
 MINUTE = 60.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..shape import LARGEST, PLAIN, between, plain, problem
+from ..results.file import BENCHMARK
+from ..shape import LARGEST, PLAIN, TEXT, between, plain, problem
 
-PREFIX = "benchmark-"
 SINUSOIDAL = "transformer_sinusoidal_"
 RELATIVE = "time against sinusoidal"
 RATIO, QUARTILES = "times as fast", "quartiles"
@@ -49,6 +49,15 @@ Columns = List[Tuple[str, List[str]]]
 """Heads and cells."""
 
 
+class Steps(NamedTuple):
+    """The training steps of one file, in fp32."""
+
+    criterion: str
+    optimizer: str
+    times: Dict[str, float]
+    """By architecture, the baseline's being 1."""
+
+
 class Table(NamedTuple):
     """One file."""
 
@@ -67,22 +76,25 @@ class Speed:
     tables: Dict[str, List[Table]] = field(default_factory=lambda: {kind.title: [] for kind in KINDS})
     machines: Dict[str, List[str]] = field(default_factory=dict)  # and the files of each
     others: List[str] = field(default_factory=list)  # files with rows of no kind
-    steps: List[Dict[str, float]] = field(default_factory=list)
-    """Time of a training step in fp32 by architecture, the baseline's being 1, for each file that has them."""
+    steps: List[Steps] = field(default_factory=list)
 
 
 def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
     """Finds the benchmarks among JSON files, given with their content."""
     speed = Speed()
-    for file, result in (pair for pair in files if pair[0].name.startswith(PREFIX)):
+    for file, result in (pair for pair in files if pair[0].name.startswith(BENCHMARK)):
         kind = next((kind for kind in KINDS if kind.takes(result)), None)
         if kind is None:
             speed.others.append(file.name)
             continue
-        name, rows = file.stem[len(PREFIX) :], result["rows"]
+        name, rows = file.stem[len(BENCHMARK) :], result["rows"]
         if kind is TRAINING:
             fp32 = [row for row in rows if row["precision"] == "fp32"]
-            speed.steps.append({str(row["candidate"]): 1 / float(row[RATIO]) for row in fp32})
+            times = {str(row["candidate"]): 1 / float(row[RATIO]) for row in fp32}
+            trained_with = result.get("criterion, optimizer")
+            if not problem(trained_with, [TEXT]) and len(trained_with) == 2:
+                criterion, optimizer = trained_with
+                speed.steps.append(Steps(criterion, optimizer, times))
             _add_relative(rows)
         speed.tables[kind.title].append(_table(name, kind, result))
         speed.machines.setdefault(plain(result.get("machine", "not recorded")), []).append(name)

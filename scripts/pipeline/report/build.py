@@ -12,7 +12,7 @@ import logging
 from pathlib import Path
 from typing import Dict, Sequence
 
-from ..command import Failure, Parser, run, words_of
+from ..command import Failure, Parser, run, seeds_of, words_of
 from ..files import write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from .data import Report, Wanted, read_report
@@ -55,13 +55,11 @@ def main(argv: Sequence[str]) -> None:
         "--baseline", help="architecture to compare with (default: sinusoidal positions, if they were run)"
     )
     args = parser.parse_args(argv)
-    archs, seeds = words_of(args.archs), words_of(args.seeds)
-    if not all(seed.isdecimal() for seed in seeds):
-        parser.error(f"--seeds must be whole numbers, not '{' '.join(seeds)}'")
+    seeds = seeds_of(parser, words_of(args.seeds))
     for path in args.results:
         if not path.exists():
             raise Failure(f"{path} not found: give the folder with the result files as --results")
-    wanted = Wanted(args.recipe, archs, [int(seed) for seed in seeds], args.about, args.baseline)
+    wanted = Wanted(args.recipe, words_of(args.archs), seeds, args.about, args.baseline)
     logging.disable(logging.INFO)  # what fairseq says, and with it all packages
     with locked(args.out, AS_LONG_AS_IT_TAKES):
         report = read_report(args.results, wanted)

@@ -56,7 +56,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        return self.p is not None and self.p < LEVEL and self.value != 0  # for equal outputs sacrebleu's p is 0.001
+        return self.p is not None and self.p < LEVEL
 
     @property
     def verdict(self) -> str:
@@ -146,7 +146,7 @@ class Comparison:
             return p, middle, f"sentences and trainings|{known}|n:{SAMPLES}|seed:{SEED}"
         first, second = sorted((system, other), key=lambda each: each.label)  # p is the same in either direction
         p, signature = _paired(first, second, test, seeds[0])
-        return p, middle, signature
+        return p if value else 1.0, middle, signature  # of equal BLEU, sacrebleu's is 0.001
 
 
 @cache

@@ -49,7 +49,7 @@ def draw(report: Report) -> None:
 
 def _add(report: Report, names: Sequence[str], make: Callable[..., "Figure"], *args: Any) -> str:
     """Draws a picture, and returns the unique name of its file."""
-    stem = re.sub("[^A-Za-z0-9_.-]", "_", "-".join(names))
+    stem = re.sub("[^A-Za-z0-9_.-]", "_", "-".join(names))[:200]
     files = [f"{stem}{number or ''}.svg" for number in range(len(report.pictures) + 1)]
     file = next(file for file in files if file not in report.pictures)
     report.pictures[file] = to_svg(file, make, *args)

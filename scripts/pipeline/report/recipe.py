@@ -7,6 +7,7 @@ from ..results.file import Result
 from ..scoring.kinds import METRICS
 from ..scoring.scored import BLEU
 from . import runs
+from .benchmarks import Steps
 from .claims import check, papers
 from .comparison import Comparison, choose_baseline, length_table, ranked, ranking_metric
 from .kinds import kind_of
@@ -27,14 +28,14 @@ def make_recipe(
     archs: Sequence[str] = (),
     seeds: Sequence[int] = (),
     arch: Optional[str] = None,
-    steps: Sequence[Dict[str, float]] = (),
+    steps: Sequence[Steps] = (),
 ) -> Recipe:
     """The recipe from its results, with systems that the user wants or a paper published even if they were not run.
 
     Args:
         archs: the architectures that the user wants, each with ``seeds``.
         arch: the baseline.
-        steps: time of a training step by architecture, for each benchmark.
+        steps: of benchmarks.
 
     Returns:
         ``systems``, best first, and columns with an entry for each of them; ``sets``, the test and validation sets,
@@ -47,7 +48,7 @@ def make_recipe(
     tests = tests or [PUBLISHED_TEST if figures else "test"]
     metric = ranking_metric(trained, tests[0], kind.task.metric)
     baseline = choose_baseline(trained, arch, kind.baselines)
-    known = {system.arch for system in trained if not system.variant}
+    known = {result["arch"] for result in results if not result["variant"] and not result.get("unfinished")}
     ran = ranked(trained, tests[0], metric)
     systems = [*ran, *(System(one) for one in dict.fromkeys([*archs, *figures]) if one not in known)]
     for system in systems:

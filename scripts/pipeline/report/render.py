@@ -24,6 +24,9 @@ STARTS = re.compile(r"^(\d*)([-+=>.)])(?=[-=]*(?:\s|$))")
 """Text that begins a list, a quotation or an underline at the beginning of a line."""
 
 
+CODE = re.compile(r"(?<![\\`])(`+)(?!`).+?(?<!`)\1(?!`)")
+
+
 def text(value: Any) -> Markup:
     """Any value as text in Markdown; values that are Markdown already stay as they are."""
     if isinstance(value, Markup):
@@ -63,6 +66,10 @@ def count(value: int, what: str) -> str:
 
 def whole(value: float) -> str:
     return f"{value:,.0f}"
+
+
+def parameters(system: System) -> str:
+    return whole(system.parameters) if system.runs else ""
 
 
 def number(value: Optional[float], after: str = "", digits: int = 2) -> str:
@@ -129,10 +136,15 @@ def seeds(system: System, test: str, metric: str) -> str:
     return "; ".join(f"{', '.join(map(str, some))}{what}" for some, what in parts if some) or "not run"
 
 
+def _escaped(found: "re.Match[str]") -> str:
+    """Code in a table, whose cells end at a ``|`` even there."""
+    return found[0].replace("|", r"\|")
+
+
 def grid(rows: Iterable[Sequence[Any]], head: Sequence[Any], left: int = 1) -> Markup:
     """A table whose first columns are aligned to the left."""
     rule = "|".join("---" if place < left else "---:" for place in range(len(head)))
-    lines = [" | ".join(re.sub(r"(?<!\\)\|", r"\\|", text(cell).strip()) for cell in row) for row in [head, *rows]]
+    lines = [" | ".join(CODE.sub(_escaped, text(cell).strip()) for cell in row) for row in [head, *rows]]
     return Markup("\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])]))
 
 
@@ -156,6 +168,7 @@ FILTERS = (
     mean,
     p_value,
     seeds,
+    parameters,
     rated,
     apart,
     grid,

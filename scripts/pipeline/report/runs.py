@@ -4,6 +4,7 @@ import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..results.file import TEXT_COUNTS, Result
+from .benchmarks import Steps
 from .systems import Label, System, mean
 
 HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
@@ -124,11 +125,14 @@ def _conditions(result: Result) -> Tuple[Any, ...]:
     return run.get("threads"), run.get("jobs"), run["machine"], tuple(training["devices"]), rate
 
 
-def step(system: System, baseline: Optional[System], steps: Sequence[Dict[str, float]]) -> Optional[float]:
-    """Time of a training step relative to the baseline's in the same benchmark; None without such a benchmark."""
+def step(system: System, baseline: Optional[System], steps: Sequence[Steps]) -> Optional[float]:
+    """Time of a training step relative to the baseline's in the same benchmark; None without a benchmark of both with
+    their criterion and optimizer."""
     if baseline is None or any(one.variant or HALVES & set(one.flags) for one in (system, baseline)):
         return None
-    both = [times for times in steps if {system.arch, baseline.arch} <= set(times)]
+    trained_with = {(one.flags.get("--criterion"), one.flags.get("--optimizer")) for one in (system, baseline)}
+    alike = [each.times for each in steps if trained_with == {(each.criterion, each.optimizer)}]
+    both = [times for times in alike if {system.arch, baseline.arch} <= set(times)]
     return both[0][system.arch] / both[0][baseline.arch] if both else None
 
 

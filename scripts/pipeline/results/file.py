@@ -5,20 +5,20 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-from ..command import Failure, say
+from ..command import Failure, one_line, say
 from ..files import read_json, write_json
 from ..scoring.scored import BLEU, SCORE
-from ..scoring.statistics import COLUMNS, bleu, rows
+from ..scoring.statistics import COLUMNS, ROUNDED, bleu, rows
 from ..shape import DIGITS, EVEN, LARGEST, NULL_OR_NUMBER, NULL_OR_TEXT, NUMBER, PLAIN, TEXT, WHOLE, between, problem
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, which identifies a result file."""
 
 KIND = FORMAT.rpartition(" ")[0]
-REMEDY = "make it again with scripts/reproduce.sh, or remove it"
+REMEDY = "remove it, and run scripts/reproduce.sh again"
 
-ROUNDED = 0.0051
-"""How far a figure with two decimals may be from the exact one: half of the last digit, plus the error of floats."""
+BENCHMARK = "benchmark-"
+"""How the name of a file of ``scripts/benchmark.sh`` begins that the report reads."""
 
 CURVE = {"updates": [WHOLE], "seconds": [NULL_OR_NUMBER], "nll": [between(0, 1000)]}
 """Times are null where they are not known."""
@@ -112,19 +112,19 @@ def read_results(paths: Sequence[Path]) -> Tuple[List[Tuple[Path, Result]], List
     """Reads result files, each once and in the order of their names: the named files, and those in the named folders.
 
     Returns:
-        The results, the files that cannot be used, and other JSON files in the folders.
+        The results, the files that cannot be used, and other JSON files in the folders, as well as named benchmarks.
     """
     found = [(file, path.is_dir()) for path in paths for file in (path.glob("*.json") if path.is_dir() else [path])]
     results, broken, others = [], [], []
     for file, in_folder in sorted({pair[0].resolve(): pair for pair in found}.values()):
         try:
             content = read_json(file, REMEDY)
-            if in_folder and not _is_result(content):
+            if (in_folder or file.name.startswith(BENCHMARK)) and not _is_result(content):
                 others.append((file, content))
             else:
                 results.append((file, _checked(file, content)))
         except Failure as error:
-            broken.append(Broken(file, str(error).removeprefix(f"{file} ").removesuffix(f": {REMEDY}")))
+            broken.append(Broken(file, str(error).removeprefix(one_line(f"{file} ")).removesuffix(f": {REMEDY}")))
     return results, broken, others
 
 
@@ -149,6 +149,8 @@ def _inconsistency(result: Result) -> str:
 def inconsistency(test: Dict[str, Any]) -> str:
     """A contradiction between BLEU of a test set and the statistics of its sentences; empty if there is none."""
     statistics, sentences = test.get("statistics", {}), test["sentences"]
+    if not sentences:
+        return "has no sentences"
     if BLEU not in test["scores"]:
         return ""
     if set(statistics) != set(COLUMNS) or {len(column) for column in statistics.values()} != {sentences}:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Dict
 
 from ..command import Failure
-from ..files import read_json, sha256
-from .file import ResultError, write_result
+from ..files import read_json, sha256, write_json
+from .file import ResultError
 
 NAME = "positions.json"
 CHECKPOINT = "checkpoint.pt"
@@ -38,7 +38,7 @@ def write_positions(run: Path) -> None:
         sides = summary(load_model(run), LENGTH)
     except ValueError as error:
         raise Failure(str(error)) from None
-    write_result({"format": FORMAT, "checkpoint": digest(run / CHECKPOINT), **sides}, run / NAME)
+    write_json(run / NAME, {"format": FORMAT, "checkpoint": digest(run / CHECKPOINT), **sides})
 
 
 def position_entry(run: Path) -> Dict[str, Any]:

@@ -11,6 +11,7 @@ from sacrebleu.metrics.bleu import BLEUScore
 
 from ..command import Failure
 from ..files import read_lines
+from .statistics import ROUNDED
 
 AGAIN = "run scripts/score.sh again"
 
@@ -18,9 +19,6 @@ HYPOTHESIS = re.compile(r"H-([0-9]+)\t[^\t]+(?:\t(.*))?")
 TARGET = re.compile(r"T-([0-9]+)(?:\t(.*))?")
 OWN_LINE = re.compile(r"Generate .* with beam=.*: BLEU4 = ([0-9.]+), .*")
 BPE_MARKER = re.compile(r"@@(?!\S)")
-
-ROUNDED = 0.0051
-"""How far a figure with two decimals may be from the exact one: half of the last digit, plus the error of floats."""
 
 COLLISIONS = 2
 """Matches of n-grams of one length that fairseq may find where there are none; seen: one in 1,000 sentences."""

@@ -133,7 +133,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
         write_text(out.with_name(f"{subset}.hyp.{target}"), "".join(f"{text}\n" for text in texts))
         write_json(out, {**head, **scored})
 
-    steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
+    steps.step(f"score-{subset}", [f"scores/{subset}.{end}" for end in ("json", f"hyp.{target}")], work)
     scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")
     return {**scored, "name": name, "title": prepared.title(subset)}
 

@@ -5,6 +5,7 @@ bootstrap: the figures are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTE
 needs no fairseq.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -23,6 +24,9 @@ BUCKETS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 75), (76, 100),
 
 SAMPLES, SEED = 1000, 12345
 """Of the bootstrap, as sacrebleu has them."""
+
+ROUNDED = 0.0051
+"""How far a figure with two decimals may be from the exact one: half of the last digit, plus the error of floats."""
 
 Columns = Mapping[str, Sequence[int]]
 Rows = List[List[int]]
@@ -81,6 +85,7 @@ def paired_bootstrap(baseline: Rows, systems: Mapping[str, Rows]) -> Tuple[Dict[
     Returns:
         p value of each system's difference to the baseline, and the signature of the test.
     """
+    os.environ["SACREBLEU_SEED"] = str(SEED)  # sacrebleu has no other way
     named: Any = [("baseline", baseline), *systems.items()]
     test = PairedTest(named, {"BLEU": StatisticsBLEU()}, references=None, test_type="bs")
     signatures, scores = test()

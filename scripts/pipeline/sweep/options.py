@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Type
 
-from ..command import Failure, Parser, not_empty, split_at_dashes, whole_number, words_of
+from ..command import Failure, Parser, not_empty, seeds_of, split_at_dashes, whole_number, words_of
 from ..recipes import recipe_names
 
 
@@ -71,20 +71,6 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
     args = parser.parse_args(options)
     args.seeds = seeds_of(parser, words_of(args.seeds or ["1"]))
     return argparse.Namespace(**vars(args), flags=flags)
-
-
-def seeds_of(parser: Parser, words: Sequence[str]) -> List[int]:
-    """Random seeds, each named once."""
-    for seed in words:
-        try:
-            whole_number(0)(seed)
-        except argparse.ArgumentTypeError as error:
-            parser.error(f"--seeds: {error}")
-    numbers = [int(seed) for seed in words]
-    for number in numbers:
-        if numbers.count(number) > 1:
-            parser.error(f"--seeds names '{number}' twice: name it once")
-    return numbers
 
 
 def parse_config(config: Mapping[str, Any]) -> argparse.Namespace:

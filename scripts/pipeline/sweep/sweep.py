@@ -122,8 +122,12 @@ class Sweep:
         """Whether the data are prepared, so results can be compared by them."""
         return (self.data / "prepare.json").is_file()
 
-    def check_raw(self) -> None:
-        """Raises Failure if the raw text is missing and the recipe does not download it."""
+    def check_inputs(self) -> None:
+        """Raises Failure if a result file is damaged, or if the raw text is missing and the recipe does not download
+        it."""
+        for experiment in self.experiments:
+            if experiment.file.is_file():
+                experiment.result()
         if not self.downloads and not self.raw.is_dir():
             raise Failure(
                 f"{self.raw} not found: give the folder with the raw text of {self.recipe.data} as --data FOLDER"

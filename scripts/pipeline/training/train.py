@@ -6,8 +6,8 @@ run to RUN.old-TIME. Flags behind `--` go to fairseq-train and win over the reci
 
 For several machines, call the same command on each, with RUN and DATA on a shared disk, and set these variables:
 NODES (how many), NODE_RANK (0 on the first, which writes RUN, then 1, 2, ...), MASTER_ADDR (address of the first) and
-MASTER_PORT (a free port there, default 29500). RUNS_AT_A_TIME is for the record: how many runs share this machine
-(default: 1).
+MASTER_PORT (a free port there, default 29500). RUNS_AT_A_TIME is for the record: how many runs share this machine.
+Without it, the report does not give times.
 
 Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --out /tmp/run
 """
@@ -231,7 +231,7 @@ class Training:
             "devices": self.machines.count * processes,
             "batch": " ".join(batch),
             "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
-            "jobs": os.environ.get("RUNS_AT_A_TIME", 1),
+            **({"jobs": os.environ["RUNS_AT_A_TIME"]} if "RUNS_AT_A_TIME" in os.environ else {}),
         }
         write_json(self.out / "run.json", {**{key: str(value) for key, value in record.items()}, **provenance(ROOT)})
 

@@ -47,8 +47,10 @@ def lines(table):
 def test_a_time_is_relative_to_sinusoidal_positions_of_the_same_file_and_precision(tmp_path):
     rows = [step("transformer_sinusoidal_base", 2.0, seconds=9.0), step("tupe_r_base", 1.6, seconds=2.0)]
     rows += [step("tupe_r_base@bf16", 3.0, "bf16", seconds=2.4)]
-    write(tmp_path, "train-a", [*rows, step("transformer_sinusoidal_base@bf16", 2.4, "bf16", seconds=3.0)])
-    write(tmp_path, "train-b", [step("tupe_r_base", 1.6)])
+    made_with = {"criterion, optimizer": ["fused", "fused_adam"]}
+    bf16 = step("transformer_sinusoidal_base@bf16", 2.4, "bf16", seconds=3.0)
+    write(tmp_path, "train-a", [*rows, bf16], **made_with)
+    write(tmp_path, "train-b", [step("tupe_r_base", 1.6)], **made_with)
     write(tmp_path, "train-c", [step("transformer_sinusoidal_base+compile", 4.0, seconds=1.0), *rows[:2]])
     first, second, third = tables(tmp_path)
     assert heads(first.first) == ["candidate", "precision"]
@@ -56,11 +58,10 @@ def test_a_time_is_relative_to_sinusoidal_positions_of_the_same_file_and_precisi
     # 2 / 1.6 and 2.4 / 3: the seconds are not of the same rounds
     assert first.columns[-1] == (RELATIVE, ["1.00", "1.25", "0.80", "1.00"])
     assert lines(second) == [["tupe_r_base", "2.5", "1.6", "1.6\u20131.6", "9%"]]  # one precision is a setting
-    assert second.settings == ["precision: fp32"]
-    assert speed(tmp_path).steps == [
-        {"transformer_sinusoidal_base": 0.5, "tupe_r_base": 0.625},
-        {"tupe_r_base": 0.625},
-        {"transformer_sinusoidal_base+compile": 0.25, "transformer_sinusoidal_base": 0.5, "tupe_r_base": 0.625},
+    assert second.settings == ["precision: fp32", "criterion, optimizer: fused, fused_adam"]
+    assert speed(tmp_path).steps == [  # of the third it is not known with which criterion
+        ("fused", "fused_adam", {"transformer_sinusoidal_base": 0.5, "tupe_r_base": 0.625}),
+        ("fused", "fused_adam", {"tupe_r_base": 0.625}),
     ]
 
 
@@ -102,9 +103,9 @@ def test_settings_machine_and_command_are_those_of_the_file(tmp_path):
     assert speed(tmp_path).machines == {"gpu g": ["train-a"], "cpu a, cores 2": ["train-b"]}
 
 
-def test_only_folders_are_searched_each_once_and_by_the_name(tmp_path):
+def test_a_benchmark_is_known_by_its_name_and_read_once(tmp_path):
     file = write(tmp_path, "train-cpu", [step("stock", 1.0)])
-    assert not tables(file)
+    assert tables(file) == tables(file, tmp_path) == tables(tmp_path)
     assert tables(tmp_path) == tables(tmp_path, tmp_path / ".." / tmp_path.name) != []
     file.rename(tmp_path / "train.json")
     assert not tables(tmp_path)

@@ -40,6 +40,7 @@ def entry(made, *keys):
         (["tests", "test", "scores", "sacrebleu", "score"], True, "which must be a number"),
         (["tests", "test", "scores", "sacrebleu", "score"], 99.0, "says 99.0 BLEU, its statistics have"),
         (["tests", "test", "statistics", "ref_len"], [1], "the statistics of 60 sentences (test set test)"),
+        (["tests", "test", "sentences"], 0, "has no sentences (test set test)"),
         (
             ["positions", "encoder", "correlations"],
             [[[1.0, 2.0]]],
@@ -84,6 +85,14 @@ def test_a_damaged_file_is_left_out_and_named_everywhere(tmp_path, capsys, text)
     assert "- `a.json` is not JSON, or damaged." in to_markdown(report)
 
 
+def test_the_name_of_a_damaged_file_stays_one_line(tmp_path, capsys):
+    result(tmp_path, ROTARY, test=0.1)
+    (tmp_path / "a\nerror: b\x1b[31m.json").write_text("{")
+    (broken,) = read_report([tmp_path], Wanted()).broken
+    said = capsys.readouterr().err
+    assert broken.reason == "is not JSON, or damaged" and said.count("\n") == 1 and "\x1b" not in said
+
+
 def test_results_that_cannot_stand_side_by_side_are_left_out(tmp_path):
     result(tmp_path, ROTARY, test=0.1)
     again = (tmp_path / f"small-{ROTARY}--seed1.json").rename(tmp_path / "a.json")
@@ -105,6 +114,9 @@ def test_json_of_another_kind_is_passed_over_in_a_folder_and_named_alone(tmp_pat
     assert "is no result file of version" in read_results([tmp_path / "list.json"])[1][0].reason
     (tmp_path / "list.json").write_text('{"format": "fairseq_rope result 2"}')
     assert "is no result file of version 'fairseq_rope result 1'" in read_results([tmp_path])[1][0].reason
+    named = (tmp_path / "list.json").rename(tmp_path / "benchmark-a.json")
+    named.write_text("[1]")
+    assert read_results([named]) == read_results([tmp_path]) == ([], [], [(named, [1])])
     with pytest.raises(Failure, match="not found"):
         read_result(tmp_path / "none.json")
 

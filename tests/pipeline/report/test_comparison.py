@@ -49,6 +49,10 @@ def test_with_one_seed_each_the_p_value_is_sacrebleus(tmp_path):
         assert found.significant == (own == 0.1)
 
 
+def test_equal_outputs_do_not_differ(tmp_path):
+    assert compared(tmp_path, (0.3, 0.3)).p == 1
+
+
 def test_with_several_seeds_a_difference_is_as_sure_as_the_trainings_are_alike(tmp_path):
     """Each pair of these trainings differs significantly on the sentences."""
     assert compared(tmp_path, (0.1, 0.3), (0.1, 0.301), (0.101, 0.3)).significant

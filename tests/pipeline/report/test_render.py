@@ -17,7 +17,7 @@ from ...commands import ENVIRONMENT, ROOT
 from .made_results import result
 
 RESULTS = ROOT / "results"
-NASTY = "<script>a|b</script> & `c` *d* [e](f) ![g](h) # \\ \"i' $j$\n\n# k\n```\n\x1b"
+NASTY = "<script>a|b\\|c</script> & `c` *d* [e](f) ![g](h) # \\ \"i' $j$\n\n# k\n```\n\x1b"
 ONE_LINE = plain(NASTY).strip()
 TUPE = {"encoder": {"encoding": "tupe_a", "correlations": [[[1.0]]]}}
 
@@ -167,7 +167,7 @@ def test_wrong_calls_give_one_line(tmp_path, capsys):
     result(tmp_path, "roformer_tiny", test=0.3)
     with pytest.raises(SystemExit, match="2"):
         build.main(["--results", str(tmp_path), "--out", str(tmp_path / "out"), "--seeds", "one"])
-    assert "--seeds must be whole numbers" in capsys.readouterr().err
+    assert "--seeds: must be a whole number, at least 0, not 'one'" in capsys.readouterr().err
     with pytest.raises(build.Failure, match="none not found: give the folder with the result files as --results"):
         build.main(["--results", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
     assert os.listdir(tmp_path) == ["small-roformer_tiny--seed1.json"]

@@ -74,18 +74,22 @@ def test_a_command_stands_once_for_all_its_runs(tmp_path):
     assert made["averaged"] == [(5, [])] and made["commits"] == [("not recorded", [])]
 
 
-@pytest.mark.parametrize(("flags", "measured"), [("", 1.25), ("--amp", None)])
+@pytest.mark.parametrize(
+    ("flags", "measured"), [("", 1.25), (" --amp", None), (" --criterion stock", None), (" --optimizer adam", None)]
+)
 def test_the_cost_of_a_step_is_that_of_a_benchmark_with_both(tmp_path, flags, measured):
-    result(tmp_path, SINUSOIDAL)
-    result(tmp_path, ROTARY, flags=flags)
-    result(tmp_path, ROTARY, variant="half", flags="--rope-layout half")
+    trained_with = "--criterion fused --optimizer fused_adam"
+    result(tmp_path, SINUSOIDAL, flags=trained_with)
+    result(tmp_path, ROTARY, flags=trained_with + flags)
+    result(tmp_path, ROTARY, variant="half", flags=f"{trained_with} --rope-layout half")
     for name, ratios in {"one": {ROTARY: 9.0}, "two": {SINUSOIDAL: 1.0, ROTARY: 0.8}}.items():
         rows = [
             {"candidate": arch, "precision": precision, "seconds": 1.0, "times as fast": value, "quartiles": ""}
             for arch, ratio in ratios.items()
             for precision, value in (("bf16", 7.0), ("fp32", ratio))
         ]
-        text = json.dumps({"rows": [{**one, "share of peak": ""} for one in rows]})
+        made_with = {"criterion, optimizer": ["fused", "fused_adam"]}
+        text = json.dumps({**made_with, "rows": [{**one, "share of peak": ""} for one in rows]})
         (tmp_path / f"benchmark-{name}.json").write_text(text)
     made = recipe(tmp_path)
     assert (row(made, ROTARY)["step"], row(made, ROTARY, "half")["step"]) == (measured, None)

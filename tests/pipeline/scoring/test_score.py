@@ -45,6 +45,11 @@ def test_a_set_that_was_scored_is_not_translated_again(fake, capsys):
     first = capsys.readouterr().out
     command.main(fake.arguments())
     assert capsys.readouterr().out == first and len(fake.calls) == 1
+    translations = fake.run / "scores/test.hyp.de"
+    before = translations.read_bytes()
+    translations.unlink()
+    command.main(fake.arguments())
+    assert capsys.readouterr().out == first and translations.read_bytes() == before
 
 
 @pytest.mark.parametrize("content", ["[1]", '{"scores": {}}', '{"scores":', '{"sentences": "3"}'])

@@ -47,13 +47,14 @@ def test_bleu_by_length_is_that_of_these_sentences():
     assert sum(count for count, _ in stored) == len(REFERENCES)
 
 
-def test_p_values_are_those_of_sacrebleus_command(tmp_path):
+def test_p_values_are_those_of_sacrebleus_command(tmp_path, monkeypatch):
     files = []
     for name, lines in [("ref", REFERENCES), *((str(rate), lines) for rate, lines in HYPOTHESES.items())]:
         files.append(tmp_path / name)
         files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "sacrebleu", files[0], "-i", *files[1:], "--paired-bs", "-m", "bleu", "-f", "json"]
     printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    monkeypatch.setenv("SACREBLEU_SEED", "none")  # the user's, for other work
     p, signature = paired_bootstrap(rows(statistics(0.2)), {str(rate): rows(statistics(rate)) for rate in (0.21, 0.4)})
     assert list(p.values()) == [system["BLEU"]["p_value"] for system in printed[1:]]
     assert p["0.4"] < 0.05 < p["0.21"]
