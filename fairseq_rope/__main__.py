@@ -233,6 +233,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return _failed(f"{error.object!a:.200} is not UTF-8: rename the file or folder")
     except ValueError as error:
         return _failed(str(error))
+    except (MemoryError, RuntimeError) as error:  # PyTorch has no class of its own for it
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        return _failed("not enough memory: choose smaller numbers")
     return 0
 
 

@@ -2,7 +2,14 @@
 
 from typing import Optional
 
+from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
+
+
+def has_hooks(*modules: nn.Module) -> bool:
+    """Whether somebody listens to the calls of one of these modules, and may change their inputs or outputs."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, name) for module in modules for name in hooks)
 
 
 def output_weight(model: nn.Module) -> Optional[Tensor]:
@@ -13,12 +20,13 @@ def output_weight(model: nn.Module) -> Optional[Tensor]:
 
     Returns:
         ``(V, C)``; or None if the model has no such projection: no decoder, another kind of output layer, a bias, an
-        adaptive softmax. Also None while FSDP holds the weight in pieces.
+        adaptive softmax, hooks. Also None while FSDP holds the weight in pieces.
     """
     decoder = getattr(model, "decoder", None)
     projection = getattr(decoder, "output_projection", None)
-    if type(projection) is not nn.Linear or projection.bias is not None:
+    if type(projection) is not nn.Linear or projection.bias is not None or has_hooks(decoder, projection):
         return None
-    if getattr(decoder, "adaptive_softmax", None) is not None:
+    output_layer = getattr(getattr(decoder, "output_layer", None), "__func__", None)
+    if output_layer is not TransformerDecoderBase.output_layer or decoder.adaptive_softmax is not None:
         return None
     return projection.weight if projection.weight.dim() == 2 else None

@@ -83,6 +83,13 @@ def test_errors_of_several_lines_are_one_line(monkeypatch, capsys):
     assert failure(capsys, "options") == "fairseq-rope: error: first second\n"
 
 
+def test_a_number_that_needs_too_much_memory_is_one_line(tmp_path, capsys):
+    for words in (["info", "--vocabulary", f"{10**15}"], ["plot", "decay", "--rope-dim", f"{10**15}"]):
+        out = ["--out", str(tmp_path / "a.png")] if words[0] == "plot" else []
+        assert failure(capsys, *words, *out) == "fairseq-rope: error: not enough memory: choose smaller numbers\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_reports_of_other_packages_stay_off_the_screen_and_come_back(monkeypatch, capsys, caplog):
     def talk():
         warnings.warn("deprecated", stacklevel=1)

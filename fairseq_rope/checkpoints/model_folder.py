@@ -24,38 +24,42 @@ REMEDY = "scripts/average.sh makes a complete model folder"
 def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str]:
     """Source and target language of the model; their dictionaries are in the folder.
 
+    A training that found them in the names of its data stores none. Then ``prepare.json`` names them.
+
     Raises:
-        CheckpointError: a file is missing or cannot be used, the checkpoint names no languages, or a dictionary or
+        CheckpointError: a file is missing or cannot be used, nothing names the languages, or a dictionary or
             ``prepare.json`` does not belong to the model.
     """
     return _languages(folder, load_checkpoint(folder / checkpoint))
 
 
 def _languages(folder: Path, state: Dict[str, Any]) -> Tuple[str, str]:
-    task = task_options(state)
-    source, target = task.get("source_lang"), task.get("target_lang")
-    if not source or not target:
-        raise CheckpointError(f"{folder}: the model was trained without --source-lang and --target-lang")
+    task, path = task_options(state), folder / "prepare.json"
+    prepared = _prepared(path)
+    source, target = (task.get(f"{side}_lang") or prepared.get(side) for side in ("source", "target"))
+    if not isinstance(source, str) or not isinstance(target, str):
+        wanted = 'such as {"source": "en", "target": "de"}'
+        raise CheckpointError(f"{folder}: the checkpoint names no languages: write a {path.name} there, {wanted}")
+    for side, lang in (("source", source), ("target", target)):
+        if prepared.get(side, lang) != lang:
+            said = f"has {prepared[side]!a:.40} as {side} language, and the model {lang!a}"
+            raise CheckpointError(f"{path} {said}: {REMEDY}")
     for side, lang in (("encoder", source), ("decoder", target)):
         path, embeddings = folder / f"dict.{lang}.txt", state["model"].get(f"{side}.embed_tokens.weight")
         check_files(folder, path.name)
         types = len(read_dictionary(path, REMEDY))
         if embeddings is not None and types != len(embeddings):
             raise CheckpointError(f"{path} has {types} types with fairseq's own, the model {len(embeddings)}: {REMEDY}")
-    _check_prepared(folder / "prepare.json", {"source": source, "target": target})
     return source, target
 
 
-def _check_prepared(path: Path, languages: Dict[str, str]) -> None:
-    """Raises CheckpointError if ``prepare.json`` is of other languages than the model; one that is damaged passes."""
+def _prepared(path: Path) -> Dict[str, Any]:
+    """The content of ``prepare.json``; empty if it is missing or damaged."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return
-    for side, lang in languages.items():
-        named = content.get(side, lang) if isinstance(content, dict) else lang
-        if named != lang:
-            raise CheckpointError(f"{path} has {named!a:.40} as {side} language, and the model {lang!a}: {REMEDY}")
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def read_dictionary(path: Path, remedy: str) -> Dictionary:
@@ -99,17 +103,17 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
         CheckpointError: a file is missing or cannot be used, or files do not belong together.
     """
     state, task = load_checkpoint(folder / checkpoint), None
-    options = task_options(state)
+    options, data = task_options(state), {"data": str(folder)}
     name = options.get("_name", options.get("task"))
     if name in (*MASKED, "language_modeling"):
         dictionary = _dictionary(folder, state, name in MASKED)
         if name in FINE_TUNED:  # its task would read dictionaries of its own
             task = MaskedLMTask(MaskedLMConfig(), dictionary)
     else:
-        _languages(folder, state)
+        data.update(zip(("source_lang", "target_lang"), _languages(folder, state)))
     path = str(folder / checkpoint)
     try:
-        (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], {"data": str(folder)}, task)
+        (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], data, task)
     except RuntimeError as error:  # PyTorch's, of names and shapes
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{path}: its options and its parameters do not fit ({reason})") from error

@@ -48,6 +48,8 @@ class Beams:
         self.beam_size, self.device = options.beam_size, source.device
         sentences = source.size(0)
         self.max_len = min(int(options.max_len_a * source.size(1) + options.max_len_b), options.max_len - 1)
+        if self.beam_size < 1:
+            raise ValueError(f"--beam {self.beam_size}: a search has at least 1 beam")
         if options.min_len > self.max_len:
             raise ValueError(f"--min-len {options.min_len} is above the maximum length of {self.max_len} tokens")
 

@@ -27,8 +27,8 @@ class FastSequenceGenerator(SequenceGenerator):
     fairseq's own search has the same scores to the last bit.
 
     This serves one model of this plugin and plain beam search. For ensembles, other models, sampling and other
-    strategies, prefixes, constraints, n-gram blocking, language models, alignments and dropout (which has a mask for
-    each beam), it calls fairseq's own search.
+    strategies, prefixes, constraints, n-gram blocking, language models, alignments, dropout (which has a mask for each
+    beam), double precision and hooks on the output projection, it calls fairseq's own search.
     """
 
     packs_weights = True
@@ -66,14 +66,16 @@ class FastSequenceGenerator(SequenceGenerator):
 
     def _is_plain(self) -> bool:
         model = self.model.single_model
-        decoder = getattr(model, "decoder", None)
+        decoder, weight = getattr(model, "decoder", None), output_weight(model)
         return (
             self.model.models_size == 1
             and isinstance(decoder, PositionalTransformerDecoder)
+            and weight is not None
+            and weight.dtype != torch.float64  # the sums are in fp32
             and not decoder.need_attn
+            and not (decoder.training and decoder.decoder_layerdrop > 0)
             and not any(isinstance(module, FairseqDropout) and _is_active(module) for module in model.modules())
             and all(layer.encoder_attn is not None for layer in decoder.layers)
-            and output_weight(model) is not None
             and type(self.search) is BeamSearch
             and self.lm_model is None
             and self.repeat_ngram_blocker is None

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ..attention import EncoderAttention, IncrementalState
 from ..layers import PositionalDecoderLayer
+from ..output_projection import has_hooks
 from ..stacks import PositionalTransformerDecoder
 from .incremental import IncrementalDecoder
 from .products import Product
@@ -187,7 +188,7 @@ def is_plain(decoder: nn.Module) -> bool:
     """
     if type(decoder) is not PositionalTransformerDecoder:
         return False
-    if any(module._forward_hooks or module._forward_pre_hooks for module in decoder.modules()):
+    if has_hooks(*decoder.modules()):
         return False
     return all(type(layer) is PositionalDecoderLayer and _is_plain_layer(layer) for layer in decoder.layers)
 

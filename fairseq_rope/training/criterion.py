@@ -11,16 +11,20 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 
-from ..output_projection import output_weight
+from ..output_projection import has_hooks, output_weight
 from .linear_loss import linear_label_smoothed_nll_loss
 
 
 def gives_features(model: Any) -> bool:
-    """Whether the model returns its features, and its parameters may also be used behind its forward pass."""
+    """Whether the model returns its features, nobody waits for its logits there, and its parameters may also be used
+    behind its forward pass."""
     while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
-        if getattr(model, "find_unused_parameters", False):  # PyTorch's looks for them in the forward pass alone
+        # PyTorch's looks for unused parameters in the forward pass alone
+        if getattr(model, "find_unused_parameters", False) or has_hooks(model):
             return False
         model = model.module
+    if has_hooks(model):
+        return False
     if isinstance(model, FairseqLanguageModel):  # it hands arguments that it does not know to its decoder
         return True
     return "features_only" in inspect.signature(type(model).forward).parameters
@@ -31,7 +35,8 @@ class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion
     """``label_smoothed_cross_entropy`` with the same options, logs, loss and gradients, in less time and memory.
 
     It serves all of fairseq's transformers. It calls fairseq's own criterion where it cannot fuse: with an adaptive
-    softmax, another output layer, a model without ``features_only``, losses of single tokens, or ``--report-accuracy``.
+    softmax, another output layer, hooks on it or on the model, a model without ``features_only``, losses of single
+    tokens, or ``--report-accuracy``.
     """
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Any]:
@@ -39,7 +44,7 @@ class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion
         if weight is None or not reduce or self.report_accuracy or not gives_features(model):
             return super().forward(model, sample, reduce)
         features = model(**sample["net_input"], features_only=True)[0]  # (B, T, C)
-        skip = self.ignore_prefix_size
+        skip = max(0, self.ignore_prefix_size)
         loss, nll_loss = linear_label_smoothed_nll_loss(
             features[:, skip:].flatten(0, 1), weight, sample["target"][:, skip:].flatten(), self.eps, self.padding_idx
         )

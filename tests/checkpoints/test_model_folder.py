@@ -4,9 +4,10 @@ import json
 import warnings
 
 import pytest
+import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import REMEDY, load_model
+from fairseq_rope.checkpoints.model_folder import REMEDY, load_model, read_languages
 from fairseq_rope.translation import RoFormerModel
 from pipeline.command import Failure
 from pipeline.files import sha256
@@ -96,6 +97,29 @@ def test_a_prepare_json_of_other_languages_is_refused(folder, opened, entry):
     prepared = json.loads((folder / "prepare.json").read_text())
     (folder / "prepare.json").write_text(json.dumps({**prepared, **entry}))
     refused(folder, r"prepare\.json has .* as '?(source|target)", opened)
+
+
+@pytest.fixture
+def nameless(folder):
+    """The same of a training that found the languages in the names of its data, as fairseq stores it."""
+    state = torch.load(folder / "checkpoint.pt", weights_only=True)
+    state["cfg"]["task"].update(source_lang=None, target_lang=None)
+    (folder / "checkpoint.pt").unlink()
+    torch.save(state, folder / "checkpoint.pt")
+    return folder
+
+
+def test_prepare_json_names_the_languages_that_a_checkpoint_does_not(nameless):
+    path = nameless / "prepare.json"
+    wanted = r'names no languages: write a prepare\.json there, such as {"source": "en", "target": "de"}'
+    for content in (path.read_text(), "[]", '{"source": "en", "target": 3}'):
+        path.write_text(content)
+        with pytest.raises(CheckpointError, match=wanted):
+            load_model(nameless)
+    path.write_text('{"source": "en", "target": "de"}')
+    assert read_languages(nameless) == ("en", "de")
+    assert load_model(nameless).encoder.dictionary[4] == "w0"
+    assert Translator(nameless).processing.target == "de"
 
 
 def test_a_prepare_json_that_was_edited_does_not_blame_the_user_for_files_not_given(folder):

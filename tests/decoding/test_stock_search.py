@@ -5,7 +5,7 @@ import torch
 from fairseq import search
 
 from ..helpers import VOCABULARY
-from .searching import EXACT, assert_same, batch, both, lively
+from .searching import CLOSE, EXACT, assert_same, batch, both, generator, lively
 
 
 class LanguageModel(torch.nn.Module):
@@ -50,6 +50,38 @@ def test_retained_dropout_is_fairseqs_own(fast_searches):
     actual, expected = both(model, batch(), beam_size=4, max_len_b=10)
     assert_same(actual, expected, EXACT)
     assert [h[0]["score"] for h in actual] != [h[0]["score"] for h in plain] and not fast_searches
+
+
+def test_logits_that_a_hook_changes_are_searched(fast_searches):
+    model = lively()
+    plain = generator(model).generate([model], batch())
+    model.decoder.output_projection.register_forward_hook(lambda module, inputs, output: output * 0.5)
+    actual, expected = both(model, batch(), beam_size=4)
+    assert_same(actual, expected, EXACT)
+    assert actual[0][0]["score"] != plain[0][0]["score"] and len(fast_searches) == 1
+
+
+def test_layers_that_a_training_drops_are_fairseqs_own(fast_searches):
+    """The copies of the weights would lack these layers, also afterwards."""
+    without = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.0)
+    model = lively(decoder_layerdrop=0.5, **without)
+    made = generator(model)
+    model.train()
+    made.generate([model], batch())
+    assert not fast_searches
+    assert_same(*both(model.eval(), batch()), CLOSE)
+    assert fast_searches
+
+
+def test_double_precision_is_fairseqs_own(fast_searches):
+    assert_same(*both(lively().double(), batch()), EXACT)
+    assert not fast_searches
+
+
+def test_a_search_without_beams_is_refused():
+    model = lively()
+    with pytest.raises(ValueError, match="--beam 0: a search has at least 1 beam"):
+        generator(model, beam_size=0).generate([model], batch())
 
 
 def test_prefixes_are_fairseqs_own(fast_searches):

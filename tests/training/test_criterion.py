@@ -92,7 +92,10 @@ def test_a_models_loss_and_gradients_equal_stocks(arch, share, device, fused):
     assert fused
 
 
-@pytest.mark.parametrize("changes", [dict(sentence_avg=True), dict(label_smoothing=0.0), dict(ignore_prefix_size=3)])
+@pytest.mark.parametrize(
+    "changes",
+    [dict(sentence_avg=True), dict(label_smoothing=0.0), dict(ignore_prefix_size=3), dict(ignore_prefix_size=-1)],
+)
 def test_the_options_are_fairseqs(changes, fused):
     assert_as_stock(build("roformer_tiny"), sample(), **changes)
     assert fused
@@ -135,6 +138,27 @@ def test_an_adaptive_softmax_is_fairseqs_own(fused):
 def test_an_output_layer_with_a_bias_is_fairseqs_own(fused):
     model = build("roformer_tiny", share_all_embeddings=False)
     model.decoder.output_projection = nn.Linear(32, model.decoder.output_projection.out_features)
+    assert_as_stock(model, sample())
+    assert not fused
+
+
+def scaled(module, inputs, output):
+    return output * 0.25
+
+
+@pytest.mark.parametrize("part", ["decoder.output_projection", "decoder", ""])
+def test_hooks_hear_and_change_the_logits(part, fused):
+    model = build("roformer_tiny")
+    without = criteria()[1](model, sample())[0]
+    hear = scaled if part == "decoder.output_projection" else lambda module, inputs, output: (output[0] / 4, output[1])
+    model.get_submodule(part).register_forward_hook(hear)
+    assert float(assert_as_stock(model, sample())[0]) != pytest.approx(float(without))
+    assert not fused
+
+
+def test_an_output_layer_of_the_users_own_is_called(fused):
+    model = build("roformer_tiny")
+    model.decoder.output_layer = lambda features: model.decoder.output_projection(features) * 0.25
     assert_as_stock(model, sample())
     assert not fused
 

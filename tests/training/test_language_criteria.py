@@ -97,6 +97,16 @@ def test_a_text_without_a_mask_has_no_loss_and_gradients_of_zero():
     assert loss == size == 0 and not any(gradient.any() for gradient in gradients.values())
 
 
+@pytest.mark.parametrize("part", ["encoder.lm_head", ""])
+def test_hooks_hear_and_change_the_masked_logits(part):
+    model = build(MLM[0])
+    without = masked_losses()[1](model, masked_text())[0]
+    hear = (lambda *_: _[2] / 4) if part else (lambda *_: (_[2][0] / 4, _[2][1]))
+    model.get_submodule(part).register_forward_hook(hear)
+    found = assert_as_stock(model, masked_text(), functions=masked_losses())
+    assert float(found[0]) != pytest.approx(float(without))
+
+
 def test_only_masked_tokens_are_projected():
     model, batch = build(MLM[0]).train(), masked_text()
     seen = []

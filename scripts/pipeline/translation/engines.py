@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import CHECKPOINT
+from fairseq_rope.checkpoints.model_folder import CHECKPOINT, read_languages
 from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
@@ -33,7 +33,10 @@ class FairseqEngine:
     """
 
     def __init__(self, folder: Path, beam: int, lenpen: float, max_tokens: int) -> None:
-        self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=max_tokens)
+        source, target = read_languages(folder)
+        self.hub = RoFormerModel.from_pretrained(
+            str(folder), CHECKPOINT, ".", max_tokens=max_tokens, source_lang=source, target_lang=target
+        )
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
         self.hub.eval()
         if torch.cuda.is_available():
