@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # What every script begins with: the project's folder, its virtual environment, and where Python finds its modules.
 # Environment: VENV    folder of the virtual environment (default: .venv in the project); used when it exists
+unset CDPATH  # with it, cd may go elsewhere, and prints where
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename "$0")
 VENV=${VENV:-$ROOT/.venv}

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any, Callable, List, NoReturn, Optional, Sequence, Tuple
 
@@ -124,6 +125,11 @@ def not_empty(text: str) -> str:
     return text
 
 
+def to_path(text: str) -> Path:
+    """For ``type=``: a path that is not empty."""
+    return Path(not_empty(text))
+
+
 def split_at_dashes(words: Sequence[str]) -> Tuple[List[str], List[str]]:
     """The words before and behind the first ``--``; without it, there are none behind."""
     place = words.index("--") if "--" in words else len(words)
@@ -135,8 +141,14 @@ def fill(template: Sequence[str], **values: Any) -> List[str]:
 
     Args:
         template: words from one of our scripts. Words that a user typed are ``values``, or follow the result.
+
+    Raises:
+        Failure: fairseq's configuration would replace a part of a value.
     """
     words = [word.format_map(values) for word in template]
+    for word in words:
+        if "${" in word:
+            raise Failure(f"{word}: fairseq would replace what follows '$': rename the folder")
     return [word for word in words if word]
 
 

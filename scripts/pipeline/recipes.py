@@ -27,6 +27,11 @@ LARGEST = 1 << 16
 """The size of the largest file that is read as a recipe, in bytes."""
 
 TEXT = ("train", "valid", "tests")
+CHOSEN = (
+    *("--train", "--valid", "--test", "--source", "--target", "--language", "--out", "--hold-out"),
+    *("--binarized", "--codes", "--help", "-h"),
+)
+"""Options of the scripts that prepare: the recipe's other entries choose them, or the user of ``reproduce.sh``."""
 DATA = (*TEXT, "folder", "source", "target", "download", "join", "prepare")
 """Entries that determine the prepared data."""
 TRANSLATION = ("source", "target", "download", "join", "target_tokens")
@@ -187,6 +192,9 @@ def _check_values(path: Path, recipe: Recipe) -> None:
             shlex.split(getattr(recipe, key))
         except ValueError as error:
             raise Failure(f"{path}: '{key}' cannot be split into words: {error}") from None
+    for word in recipe.prepare_options:
+        if word.split("=")[0] in CHOSEN:
+            raise Failure(f"{path}: 'prepare' has {word!a:.80}, which is not for a recipe to choose: leave it out")
     for key in ("max_update", "save_every", "average", "target_tokens", "epochs", "batch"):
         if getattr(recipe, key) is not None and not 1 <= getattr(recipe, key) <= MOST:
             raise Failure(f"{path}: '{key}' must be a number from 1 to {MOST:,}")

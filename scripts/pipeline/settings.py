@@ -16,6 +16,7 @@ RESERVED = (
     *("--seed", "--arch", "--max-update", "--save-dir", "--save-interval-updates", "--keep-interval-updates"),
     *("--user-dir", "--log-format", "--source-lang", "--target-lang", "--task", "--no-save", "--restore-file"),
     *("--reset-optimizer", "--reset-dataloader", "--reset-lr-scheduler", "--reset-meters"),
+    *("--checkpoint-suffix", "--no-last-checkpoints"),
 )
 """Flags of fairseq-train that the scripts set themselves, or that would contradict the settings of the run."""
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -61,6 +61,7 @@ def _put_aside(stamp: Path, outputs: Sequence[Path]) -> Iterator[None]:
 
     A kill -9 in the block leaves the step undone: nobody can tell then what it has touched.
     """
+    stamp.parent.mkdir(parents=True, exist_ok=True)  # it tells our folders from others
     aside, before = stamp.with_suffix(".old"), _state(outputs)
     if aside.exists():  # left by a kill -9
         aside.unlink()
@@ -71,6 +72,8 @@ def _put_aside(stamp: Path, outputs: Sequence[Path]) -> Iterator[None]:
     except BaseException:
         if aside.is_file() and _state(outputs) == before:
             aside.replace(stamp)
+        with suppress(OSError):  # of a first step that fails, nothing stays
+            stamp.parent.rmdir()
         raise
     finally:
         aside.unlink(missing_ok=True)

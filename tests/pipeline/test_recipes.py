@@ -89,6 +89,11 @@ def test_a_recipe_without_text_trains_and_is_not_reproduced(write):
         ("\x00", "not TOML"),
         ("a = " + "[" * 9999, "not TOML"),
         ("#" * 70000, "larger than 65536 bytes: is it a recipe?"),
+        (
+            "prepare = '--merges 9 --out /nowhere'",
+            "'prepare' has '--out', which is not for a recipe to choose: leave it out",
+        ),
+        ("prepare = '--train=/nowhere'", "'prepare' has '--train=/nowhere', which is not for a recipe to choose"),
         ("name = 'x'", "unknown entry 'name'; there are: task train valid tests"),
         ("task = 'lm'", "unknown 'task' 'lm'; there are: translation masked_lm language_modeling"),
         ("task = 'masked_lm'\ntarget = 'fr'", "'target' is for translation, and 'task' is masked_lm: leave it out"),

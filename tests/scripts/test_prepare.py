@@ -42,6 +42,42 @@ def test_what_is_prepared_may_be_read_only(corpus, data, tmp_path):
         one_line(run("scripts/prepare.sh", *sets, "--out", copy, fails=True), ".json: Read-only file system")
 
 
+@pytest.mark.parametrize("folder", ["raw", "bin"])
+def test_folders_of_the_users_own_are_not_replaced(corpus, tmp_path, folder):
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "notes").write_text("mine")
+    failed = prepare(corpus, tmp_path, fails=True)
+    one_line(failed, f"{folder} would be replaced, and no preparation has made it: choose another --out")
+    text = ["--train", corpus / "train.en", "--hold-out", 5, "--out", tmp_path]
+    one_line(run("scripts/prepare_text.sh", *text, fails=True), "would be replaced", "choose another --out")
+    assert [path.name for path in tmp_path.rglob("*")] == [folder, "notes"]
+
+
+def test_text_in_a_folder_that_would_be_replaced_is_refused(corpus, data, tmp_path):
+    copy = shutil.copytree(data, tmp_path / "data")
+    (copy / "raw/notes").write_text("mine")
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", copy / "raw" / name)]
+    message = "train.en is in a folder that would be replaced: choose another --out"
+    one_line(run("scripts/prepare.sh", *sets, "--out", copy, fails=True), message)
+    bin_ = ["--binarized", copy / "bin", "--subwords", "none", "--out", copy]
+    one_line(run("scripts/prepare.sh", *bin_, fails=True), "bin is in a folder that would be replaced")
+    text = ["--train", copy / "raw/train.en", "--hold-out", 5, "--out", copy]
+    one_line(run("scripts/prepare_text.sh", *text, fails=True), message)
+    assert (copy / "raw/notes").read_text() == "mine"
+
+
+def test_numbers_that_were_lost_are_made_again(corpus, data, tmp_path):
+    copy = shutil.copytree(data, tmp_path / "data")
+    before = json.loads((copy / "prepare.json").read_text())
+    (copy / "raw/train.json").unlink()
+    (copy / "binarize.json").write_text("")
+    failed = prepare(corpus, copy, fails=True)
+    one_line(failed, "binarize.json is not JSON, or damaged: remove it and run the script again")
+    (copy / "binarize.json").unlink()
+    prepare(corpus, copy)
+    assert json.loads((copy / "prepare.json").read_text())["pairs"] == before["pairs"]
+
+
 def test_one_language_is_refused_and_no_more_work_than_cores(corpus, tmp_path, capsys):
     tools = ["--tokenize", "cat", "--apply-bpe", "cat", "--"]
     sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(corpus / name))]

@@ -68,6 +68,26 @@ def test_modules_of_the_current_folder_are_not_imported_whatever_pythonpath_is(t
     assert (done.returncode, done.stderr) == (0, b"") and b"usage: scripts/average.sh" in done.stdout
 
 
+def test_an_environment_of_the_users_own_changes_nothing(tmp_path):
+    """CDPATH makes cd print, and go elsewhere; daemons have closed streams; an empty variable is no folder."""
+    (tmp_path / "scripts").mkdir()
+    environ = {**ENVIRONMENT, "CDPATH": f".:{tmp_path}"}
+    called = "scripts/report.sh --results results/demo-roformer_tiny-seed1.json --out"
+    for closed in ("", "<&-", ">&-", "2>&-"):
+        words = ["bash", "-c", f"{called} {tmp_path}/out {closed}"]
+        done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+    one_line(run("bash", "-c", f"{called} ''", fails=True), "argument --out: must not be empty")
+
+
+@pytest.mark.parametrize("extras", ["docs sweep", "docs,", ",docs", "Docs", "a;b"])
+def test_extras_that_pip_cannot_read_are_refused_at_once(extras, tmp_path):
+    environ = {**ENVIRONMENT, "EXTRAS": extras, "VENV": str(tmp_path / "none")}
+    done = subprocess.run([ROOT / "scripts/install.sh"], env=environ, capture_output=True, text=True)
+    one_line(done, f"EXTRAS='{extras}': name extras with commas, as in EXTRAS=docs,sweep")
+    assert not (tmp_path / "none").exists()
+
+
 @pytest.mark.parametrize(
     "given, spins", [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "")]
 )
@@ -99,6 +119,8 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
     one_line(run(*train, "--arch", "rofromer_base", fails=True), "unknown architecture 'rofromer_base'")
     one_line(run(*tiny, "--recipe", "nope", fails=True), "unknown recipe 'nope'; there are: demo")
     one_line(run(*tiny, "--seed", "x", fails=True), "argument --seed: must be a whole number")
+    one_line(run(*tiny, "--", "--checkpoint-suffix", "_x", fails=True), "--checkpoint-suffix does not go among")
+    one_line(run(*tiny, "--out", tmp_path / "${x}", fails=True), "fairseq would replace what follows '$'")
     assert not (tmp_path / "run").exists()
     odd = ["--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
     one_line(run(*tiny, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")

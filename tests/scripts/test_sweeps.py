@@ -113,6 +113,9 @@ def test_a_sweep_whose_trainings_would_fail_is_refused(tmp_path):
     with pytest.raises(Failure, match=r"is not JSON, or damaged: remove it, and run scripts/reproduce\.sh again"):
         sweep.check_inputs()
     assert not (tmp_path / "out").exists()
+    for name in ("out", "results", "report"):
+        with pytest.raises(Failure, match=r"demo-roformer_tiny-seed1\.json is no folder: name another one"):
+            Sweep(parse(["demo", f"--{name}", str(sweep.experiments[0].file)]))
 
 
 def test_a_result_counts_by_its_flags_until_the_data_are_prepared(data, tmp_path):
@@ -175,6 +178,7 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
     wrong = {
         "unknown architecture 'rofromer_tiny'": {**config, "archs": "rofromer_tiny"},
         "nowhere not found: give the folder with the raw text of demo": {**config, "data": "nowhere"},
+        "out{n}: Snakemake takes braces for wildcards: rename the folder": {**config, "out": "out{n}"},
     }
     for message, entries in wrong.items():
         failed = snakemake(tmp_path, "-n", "--cores", 2, fails=True, **entries)

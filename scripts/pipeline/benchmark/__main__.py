@@ -8,7 +8,7 @@ from typing import Sequence
 
 import torch
 
-from ..command import Parser, run, split_at_dashes
+from ..command import Parser, run, split_at_dashes, to_path
 from ..files import write_json
 from . import BenchmarkError, machine, quiet
 from .output import as_command, as_text
@@ -39,7 +39,7 @@ def build_parser() -> Parser:
         command.add_argument(
             "--out",
             nargs="?",
-            type=Path,
+            type=to_path,
             const=RESULTS,
             help="also write JSON: to this file, or to benchmark-WHAT-DEVICE.json in this folder (default: results)",
         )
@@ -59,7 +59,7 @@ def check(args: argparse.Namespace) -> None:
     for name, value in vars(args).items():
         values = value if isinstance(value, list) else [value]
         if any(isinstance(number, int) and number < 0 for number in values):
-            raise BenchmarkError(f"--{name} must not be negative")
+            raise BenchmarkError(f"--{name.replace('_', '-')} must not be negative")
     if args.flags and args.command not in TRAINED:
         raise BenchmarkError(f"{args.command} takes no flags of fairseq-train")
     if args.device == "cuda" and not torch.cuda.is_available():

@@ -65,11 +65,11 @@ class Binarized:
         for subset, prefix in prefixes.items():
             self._check_text(subset, prefix)
         with locked(self.out, AS_LONG_AS_IT_TAKES):
-            copy_sets(prefixes, self.out / "raw", self.langs, self.sizes)
             steps = Steps(self.out)
             for name, file in self.files.items():
                 steps.setting(f"{name} {sha256(file)}")
             steps.step("binarize", [f"bin/{name}" for name in self.files], self._copy)
+            copy_sets(prefixes, self.out / "raw", self.langs, self.sizes)
             write_json(self.out / NAME, self._info())
         sets = ", ".join(f"{subset} {size:,}" for subset, size in self.sizes.items())
         print(f"pairs: {sets}\nraw text to score against: {' '.join(prefixes) or 'none'}")

@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 from typing import Dict, Optional, Sequence, Tuple
 
-from ..command import Failure, Parser, not_empty, run, say
+from ..command import Failure, Parser, not_empty, run, say, to_path
 from ..files import sha256
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..steps import Steps
@@ -33,7 +33,7 @@ def _own_files(text: Sequence[str], option: str, parser: Parser) -> Tuple[Path, 
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument(
-        "--out", type=Path, required=True, help="output folder: the text, and archives/ with their SHA256SUMS"
+        "--out", type=to_path, required=True, help="output folder: the text, and archives/ with their SHA256SUMS"
     )
     parser.add_argument(
         "--mirror",

@@ -47,6 +47,8 @@ def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
     Raises:
         Failure: the text has too many characters for this number of pieces, or none.
     """
+    if not any(sentence.strip() for sentence in sentences(paths, 1)):
+        raise Failure(f"no words in {', '.join(map(str, paths))}: nothing to learn pieces from")
     command = [sys.executable, str(RUN), __spec__.name, str(pieces), *map(str, paths)]
     done = subprocess.run(command, capture_output=True)
     if done.returncode:

@@ -3,10 +3,9 @@
 import argparse
 import os
 import shlex
-from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..command import Parser, say, script_name, split_at_dashes, whole_number
+from ..command import Parser, say, script_name, split_at_dashes, to_path, whole_number
 from ..languages import language
 from ..prepared import SUBWORDS
 
@@ -106,14 +105,14 @@ def add_subwords(parser: Parser, learned_on: str, hyphens: str = "") -> None:
     parser.add_argument("--vocabulary-threshold", help=rare, **number)
     parser.add_argument("--keep-hyphens", action="store_true", help=f"do not split words at hyphens{hyphens}")
     parser.add_argument("--workers", type=whole_number(1), help="number of processes (default: number of cores)")
-    parser.add_argument("--out", type=Path, required=True, help="output folder: raw/, bin/, prepare.json and others")
+    parser.add_argument("--out", type=to_path, required=True, help="output folder: raw/, bin/, prepare.json and others")
 
 
 def _add_binarized(parser: Parser) -> None:
     own = parser.add_argument_group("data that you binarised yourself, in place of --train and --valid")
-    own.add_argument("--binarized", type=Path, metavar="BIN", help="--destdir of your fairseq-preprocess")
+    own.add_argument("--binarized", type=to_path, metavar="BIN", help="--destdir of your fairseq-preprocess")
     own.add_argument(
-        "--codes", type=Path, metavar="FILE", help="your BPE codes or model of SentencePiece, to translate"
+        "--codes", type=to_path, metavar="FILE", help="your BPE codes or model of SentencePiece, to translate"
     )
 
 

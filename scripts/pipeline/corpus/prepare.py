@@ -21,11 +21,14 @@ from typing import Sequence, Tuple
 from ..command import Failure, run, say
 from ..files import sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
-from ..steps import Steps
+from ..steps import STAMPS, Steps
 from . import summary, text
 from .options import parse
 from .splitting import LINES, SPLITTINGS
 from .wmt14 import check_test_set, read_file
+
+FOLDERS = ("raw", "tok", "bpe", "pieces", "bytes", "bin")
+"""What a preparation writes to, beside files."""
 
 COPIES = 7
 """Size of the prepared data relative to the raw text: checked, tokens, subwords, cleaned, shards, and indices."""
@@ -76,7 +79,9 @@ class Preparation:
         say(f"prepared: {args.out}")
 
     def _check(self, files: Sequence[Path]) -> None:
-        """Raises Failure for the filtered newstest2014, too little disk space, and text that cannot be split."""
+        """Raises Failure for an output that is something else, the filtered newstest2014, too little disk space, and
+        text that cannot be split."""
+        check_out(self.out, files)
         for file in files:
             if "newstest2014" in file.name:
                 check_test_set(str(file), sum(1 for _ in read_file(file)))
@@ -91,7 +96,8 @@ class Preparation:
         binarized = [f"bin/{subset}.{pair}.{lang}.idx" for subset in self.prefixes for lang in self.langs]
         binarized += [f"bin/dict.{lang}.txt" for lang in self.langs]
         steps.setting(f"input {pair} {' '.join(hashes)}")
-        steps.step("copy", [f"raw/{name}" for name in files], self._copy)
+        numbers = [f"raw/{subset}.json" for subset in self.prefixes]
+        steps.step("copy", [*(f"raw/{name}" for name in files), *numbers], self._copy)
         self.splitting.steps(steps)
         steps.setting(f"max-length {args.max_length} ratio {args.ratio}")
         steps.step(
@@ -123,10 +129,21 @@ class Preparation:
         write_json(self.out / "binarize.json", counts)
 
 
-def check_out(out: Path) -> None:
-    """Raises Failure if ``out`` is the folder of a training, with the subwords and ``prepare.json`` of its data."""
+def check_out(out: Path, given: Sequence[Path]) -> None:
+    """Raises Failure if a preparation in ``out`` would destroy other files than those of an earlier one.
+
+    Args:
+        given: what it reads.
+    """
     if (out / "run.json").exists():
         raise Failure(f"{out} is the folder of a training, and its subwords would be lost: choose another --out")
+    folders = [out.resolve() / name for name in FOLDERS]
+    for folder in folders:
+        if folder.exists() and not (out / STAMPS).is_dir():
+            raise Failure(f"{folder} would be replaced, and no preparation has made it: choose another --out")
+        for path in (file.resolve() for file in given):
+            if folder in (path, *path.parents):
+                raise Failure(f"{path} is in a folder that would be replaced: choose another --out")
 
 
 def check_room(out: Path, files: Sequence[Path], copies: int) -> None:
@@ -143,8 +160,8 @@ def check_room(out: Path, files: Sequence[Path], copies: int) -> None:
 
 def main(argv: Sequence[str]) -> None:
     args = parse(argv, __doc__)
-    check_out(args.out)
     if args.binarized:
+        check_out(args.out, [args.binarized])
         logging.disable(logging.INFO)  # what fairseq says when it is imported
         from .binarized import Binarized
 

@@ -105,7 +105,7 @@ class TextPreparation:
         for name in (Path(word).resolve() for words in given.values() for word in words):
             if name in (self.out, *self.out.parents):
                 raise Failure(f"{args.out} is in the folder of the text, {name}: choose another --out")
-        check_out(self.out)
+        check_out(self.out, [file for files in self.sets.values() for file in files])
         self.subsets = ["train", *reversed(HELD_OUT)] if args.hold_out else list(self.sets)
         self.splitting = SPLITTINGS[args.subwords](args, self.out, [args.language], self.subsets)
 
@@ -151,7 +151,8 @@ class TextPreparation:
             steps.setting(f"document start {args.document_start!a}")
         if args.hold_out:
             steps.setting(f"hold out {args.hold_out:g}")
-        steps.step("copy", [f"raw/{subset}.{args.language}" for subset in self.subsets], self._copy)
+        copies = [f"raw/{subset}.{end}" for subset in self.subsets for end in (args.language, "json")]
+        steps.step("copy", copies, self._copy)
         self.splitting.steps(steps)
         binarized = [f"bin/{subset}.idx" for subset in self.subsets]
         steps.step("binarize", [*binarized, "bin/dict.txt", "binarize.json"], self._binarize)

@@ -1,10 +1,9 @@
 """The numbers that ``scripts/prepare.sh`` prints and writes to ``prepare.json``. It needs no fairseq."""
 
-import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..files import sha256
+from ..files import read_json, sha256
 from ..prepared import MODELS
 from ..provenance import versions
 
@@ -21,17 +20,17 @@ def collect(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[Pa
         kind: name of the numbers about subwords, ``bpe`` or ``sentencepiece``.
         split_by: the files that say how text is split.
     """
-    subsets = {path.stem: json.loads(path.read_text()) for path in sorted((folder / "raw").glob("*.json"))}
+    subsets = {path.stem: _read(path) for path in sorted((folder / "raw").glob("*.json"))}
     info: Dict[str, Any] = {
         "pairs": {name: counts["pairs"] for name, counts in subsets.items()},
-        "cleaned": json.loads((folder / "clean.json").read_text()),
+        "cleaned": _read(folder / "clean.json"),
     }
     return {**info, **_numbers(folder, langs, kind, split_by)}
 
 
 def collect_text(folder: Path, language: str, kind: str, split_by: Sequence[Path]) -> Dict[str, Any]:
     """The same for text: documents, lines, bytes and tokens of each set. A line end is a byte and a token."""
-    subsets = {path.stem: json.loads(path.read_text()) for path in sorted((folder / "raw").glob("*.json"))}
+    subsets = {path.stem: _read(path) for path in sorted((folder / "raw").glob("*.json"))}
     numbers = _numbers(folder, [language], kind, split_by)
     tokens = {name: sides[language]["tokens"] for name, sides in numbers["binarised"].items()}
     counts = {unit: {name: subset[unit] for name, subset in subsets.items()} for unit in TEXT_UNITS}
@@ -42,15 +41,19 @@ def _numbers(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[P
     """Numbers about subwords and tokens, hashes and versions."""
     learned = folder / f"{kind}.json"
     info: Dict[str, Any] = {
-        **({kind: json.loads(learned.read_text())} if kind in MODELS else {}),
+        **({kind: _read(learned)} if kind in MODELS else {}),
         "vocabulary": _vocabulary(folder),
-        "binarised": json.loads((folder / "binarize.json").read_text()),
+        "binarised": _read(folder / "binarize.json"),
     }
     raw = sorted(path for path in (folder / "raw").iterdir() if path.name.split(".")[-1] in langs)
     kept = [*split_by[:1], *sorted(folder.glob("bin/dict*.txt")), *split_by[1:]]
     info["sha256"] = {path.name: sha256(path) for path in [*kept, *raw]}
     info["versions"] = versions()
     return info
+
+
+def _read(path: Path) -> Any:
+    return read_json(path, "remove it and run the script again")
 
 
 def _vocabulary(folder: Path) -> int:

@@ -59,16 +59,16 @@ def raw_file(path: Path, most: int = MAX_BYTES) -> Iterator[str]:
 
 
 def raw_lines(readline: Callable[[int], bytes], name: str, most: int = MAX_BYTES) -> Iterator[str]:
-    """The lines of a UTF-8 file as they are, without their newlines.
+    """The lines of a UTF-8 file as they are, without their newlines and a byte order mark.
 
     Raises:
         CorpusError: a line that is not UTF-8 or absurdly long, named by its number.
     """
     for number, line in enumerate(iter(lambda: readline(most + 1), b""), 1):
-        if len(line) > most:
+        if len(line.rstrip(b"\n")) > most:
             raise CorpusError(f"{name}, line {number}: longer than {most:,} bytes: is it text? Break it into lines")
         try:
-            yield line.decode("utf-8").rstrip("\n")
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
         except UnicodeDecodeError as error:
             raise CorpusError(f"{name}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
 
@@ -162,9 +162,8 @@ def clean(
             raise _unsuitable(ratio, counts["dropped_ratio"], ratios)
 
     if _write(out, langs, kept()) == 0:
-        raise CorpusError(
-            f"no pair of {prefix} is left after cleaning: relax --max-length ({max_length}) or --ratio ({ratio})"
-        )
+        relax = f"relax --max-length ({max_length})" + (f" or --ratio ({ratio:g})" if ratio < math.inf else "")
+        raise CorpusError(f"no pair of {prefix} is left after cleaning: {relax}, or break the text into lines")
     return counts
 
 

@@ -2,10 +2,9 @@
 
 import argparse
 import shlex
-from pathlib import Path
 from typing import List, Sequence
 
-from ..command import Parser, script_name, split_at_dashes, whole_number, words_of
+from ..command import Parser, script_name, split_at_dashes, to_path, whole_number, words_of
 from ..systems import is_variant
 from .glue import TASKS as GLUE
 from .scm import SCM
@@ -26,14 +25,23 @@ def parse(argv: Sequence[str], doc: str) -> List[argparse.Namespace]:
         "task", nargs="+", choices=names, metavar="TASK", help=f"tasks: {', '.join(names)} (all its tasks)"
     )
     parser.add_argument(
-        "--run", type=Path, nargs="+", required=True, help="outputs of scripts/train.sh and scripts/average.sh"
+        "--run",
+        type=to_path,
+        nargs="+",
+        action="extend",
+        required=True,
+        help="outputs of scripts/train.sh and scripts/average.sh",
     )
-    parser.add_argument("--data", type=Path, required=True, help="folder with the files of the task")
-    parser.add_argument("--out", type=Path, help="output folder (default: RUN/finetuned/TASK)")
-    parser.add_argument("--results", type=Path, help="folder of the result file (default: the output folder)")
+    parser.add_argument("--data", type=to_path, required=True, help="folder with the files of the task")
+    parser.add_argument("--out", type=to_path, help="output folder (default: RUN/finetuned/TASK)")
+    parser.add_argument("--results", type=to_path, help="folder of the result file (default: the output folder)")
     parser.add_argument("--recipe", help="grid and flags (default: glue, of SCM scm)")
-    parser.add_argument("--learning-rates", nargs="+", metavar="X", help="rates to try (default: the recipe's)")
-    parser.add_argument("--seeds", nargs="+", metavar="N", help="seeds of each rate (default: the recipe's)")
+    parser.add_argument(
+        "--learning-rates", nargs="+", action="extend", metavar="X", help="rates to try (default: the recipe's)"
+    )
+    parser.add_argument(
+        "--seeds", nargs="+", action="extend", metavar="N", help="seeds of each rate (default: the recipe's)"
+    )
     parser.add_argument("--epochs", type=whole_number(1), metavar="N", help="epochs (default: the recipe's)")
     parser.add_argument("--variant", default="", help="name of the pretrained model among others of its architecture")
     args = parser.parse_args(options)

@@ -16,6 +16,7 @@ trainings continue from their last checkpoints, a benchmark begins anew. --rehea
 and writes no figure outside --out.
 """
 
+import argparse
 import os
 import signal
 import subprocess
@@ -27,7 +28,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
-from ..command import Failure, Parser, run, say, seeds_of, whole_number
+from ..command import Failure, Parser, run, say, seeds_of, to_path, whole_number, words_of
 from ..failures import last_error
 from ..lock import locked
 from ..provenance import provenance
@@ -116,30 +117,32 @@ def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, loc
         steps.step(stage.name, outputs, partial(run_all, stage.commands, log, deadline, lock))
 
 
-def build_parser() -> Parser:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(__doc__)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, metavar="PART", help="(default: all)")
+    parser.add_argument("--parts", nargs="+", action="extend", choices=PARTS, metavar="PART", help="(default: all)")
     for recipe in TRAINED:
-        parser.add_argument(f"--{recipe}", type=Path, metavar="FOLDER", help=f"the raw text of the recipe {recipe}")
-    parser.add_argument("--seeds", nargs="+", default=["1", "2", "3"], help="(default: 1 2 3)")
+        parser.add_argument(f"--{recipe}", type=to_path, metavar="FOLDER", help=f"the raw text of the recipe {recipe}")
+    parser.add_argument("--seeds", nargs="+", action="extend", help="(default: 1 2 3)")
     parser.add_argument("--runs", type=whole_number(1), default=4, help="trainings at a time (default: 4)")
     parser.add_argument("--minutes", type=whole_number(1), help="end after this time (default: when all is done)")
-    parser.add_argument("--out", type=Path, help="logs and runs (default: runs/gpu, of a rehearsal runs/gpu-rehearsal)")
+    parser.add_argument(
+        "--out", type=to_path, help="logs and runs (default: runs/gpu, of a rehearsal runs/gpu-rehearsal)"
+    )
     parser.add_argument("--rehearse", action="store_true", help="on the CPU in small")
-    return parser
+    args = parser.parse_args(argv)
+    args.seeds = seeds_of(parser, words_of(args.seeds or ["1 2 3"]))
+    for part in args.parts or ():
+        if part in TRAINED and not getattr(args, part):
+            parser.error(f"the part {part} needs --{part} FOLDER with the recipe's raw text")
+    return args
 
 
 def main(argv: Sequence[str]) -> None:
-    start, parser = time.monotonic(), build_parser()
-    args = parser.parse_args(argv)
-    args.seeds = seeds_of(parser, args.seeds)
+    start, args = time.monotonic(), parse(argv)
     if not args.rehearse and not torch.cuda.is_available():
         raise Failure("PyTorch sees no GPU here: --rehearse tries all parts on the CPU in small")
     args.out = (args.out or ROOT / "runs" / ("gpu-rehearsal" if args.rehearse else "gpu")).absolute()
     parts = Parts(args, SMALL if args.rehearse else FULL)
-    for part in args.parts or ():
-        if part in TRAINED and part not in parts.raw:
-            parser.error(f"the part {part} needs --{part} FOLDER with the recipe's raw text")
     deadline = start + (MINUTE * args.minutes if args.minutes else threading.TIMEOUT_MAX / 2)
     failed = []
     with locked(args.out) as lock:

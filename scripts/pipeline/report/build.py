@@ -12,7 +12,7 @@ import logging
 from pathlib import Path
 from typing import Dict, Sequence
 
-from ..command import Failure, Parser, run, seeds_of, words_of
+from ..command import Failure, Parser, run, seeds_of, to_path, words_of
 from ..files import write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from .data import Report, Wanted, read_report
@@ -38,19 +38,21 @@ def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument(
         "--results",
-        type=Path,
+        type=to_path,
         nargs="+",
         action="extend",
         required=True,
         help="result files or folders of them, also those of scripts/benchmark.sh; repeat it for more",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, help="output folder: report.html, and report.md with its pictures"
+        "--out", type=to_path, required=True, help="output folder: report.html, and report.md with its pictures"
     )
     parser.add_argument("--recipe", help="report only this recipe (default: all)")
     parser.add_argument("--about", help="the recipe that --archs and --seeds are about (default: all)")
-    parser.add_argument("--archs", nargs="+", default=[], help="architectures that have a row even if not run")
-    parser.add_argument("--seeds", nargs="+", default=[], help="seeds to expect of each system")
+    parser.add_argument(
+        "--archs", nargs="+", action="extend", default=[], help="architectures that have a row even if not run"
+    )
+    parser.add_argument("--seeds", nargs="+", action="extend", default=[], help="seeds to expect of each system")
     parser.add_argument(
         "--baseline", help="architecture to compare with (default: sinusoidal positions, if they were run)"
     )

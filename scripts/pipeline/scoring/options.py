@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Iterable, Optional
 
-from ..command import Failure, Parser
+from ..command import Failure, Parser, to_path
 
 USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
 
@@ -11,8 +11,8 @@ USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
 def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
     """A parser with the run, the data that the script ``prepare`` made, and the test set."""
     parser = Parser(doc, behind)
-    parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh and scripts/average.sh")
-    parser.add_argument("--data", type=Path, required=True, help=f"output of scripts/{prepare}")
+    parser.add_argument("--run", type=to_path, required=True, help="output of scripts/train.sh and scripts/average.sh")
+    parser.add_argument("--data", type=to_path, required=True, help=f"output of scripts/{prepare}")
     parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
     parser.add_argument("--name", help="name of the run in the table (default: the path of RUN)")
     return parser

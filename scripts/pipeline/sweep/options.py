@@ -2,10 +2,9 @@
 
 import argparse
 import shlex
-from pathlib import Path
 from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Type
 
-from ..command import Failure, Parser, not_empty, seeds_of, split_at_dashes, whole_number, words_of
+from ..command import Failure, Parser, not_empty, seeds_of, split_at_dashes, to_path, whole_number, words_of
 from ..recipes import recipe_names
 
 
@@ -26,7 +25,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
     )
     parser.add_argument(
         "--data",
-        type=Path,
+        type=to_path,
         help="folder with the recipe's raw text (default: data/RECIPE in the project, or the folder of a .toml file "
         "elsewhere; WMT14 is downloaded)",
     )
@@ -53,14 +52,14 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
         help="random seeds; all systems run with the first before any with the second (default: 1)",
     )
     parser.add_argument(
-        "--out", type=Path, help="output folder: data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE)"
+        "--out", type=to_path, help="output folder: data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE)"
     )
     parser.add_argument(
         "--results",
-        type=Path,
+        type=to_path,
         help="folder with one small file per run; runs that have a matching one are skipped (default: OUT/results)",
     )
-    parser.add_argument("--report", type=Path, help="folder for the report on these results (default: OUT/report)")
+    parser.add_argument("--report", type=to_path, help="folder for the report on these results (default: OUT/report)")
     for name in ("max-update", "save-every", "device-tokens", "processes"):
         parser.add_argument(f"--{name}", type=number, help="as in scripts/train.sh")
     parser.add_argument(

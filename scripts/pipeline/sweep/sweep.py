@@ -60,6 +60,9 @@ class Sweep:
         self.data = self.out / "data"
         self.results: Path = args.results or self.out / "results"
         self.report: Path = args.report or self.out / "report"
+        for folder in (self.out, self.results, self.report):
+            if folder.exists() and not folder.is_dir():
+                raise Failure(f"{folder} is no folder: name another one")
         # beside the runs of the recipe with the same data
         self.runs = self.out / recipe.name.removeprefix(f"{recipe.data}_") if recipe.data != recipe.name else self.out
         self.downloads = recipe.download and not args.data

@@ -9,7 +9,7 @@ Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, run, say, whole_number
+from ..command import Failure, Parser, run, say, to_path, whole_number
 from ..files import copy, sha256
 from ..lock import locked
 from ..prepared import NAME, Prepared, read_prepared
@@ -19,8 +19,8 @@ from ..steps import Steps, read_stamp
 
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
-    parser.add_argument("--run", type=Path, required=True, help="output of scripts/train.sh")
-    parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
+    parser.add_argument("--run", type=to_path, required=True, help="output of scripts/train.sh")
+    parser.add_argument("--data", type=to_path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--last", type=whole_number(1), metavar="N", help="average the last N (default: 5)")
     parser.add_argument(
         "--upper", type=whole_number(0), metavar="N", help="ignore checkpoints of more than N updates (or epochs)"

@@ -2,10 +2,9 @@
 
 import argparse
 import shlex
-from pathlib import Path
 from typing import List, Optional, Sequence
 
-from ..command import Failure, Parser, script_name, split_at_dashes, whole_number
+from ..command import Failure, Parser, script_name, split_at_dashes, to_path, whole_number
 from ..recipes import Recipe
 from ..settings import names_batch
 
@@ -23,9 +22,11 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     options, flags = split_at_dashes(argv)
     parser = Parser(doc, "fairseq-train")
     number = whole_number(1)
-    parser.add_argument("--data", type=Path, required=True, help="output of scripts/prepare.sh")
+    parser.add_argument("--data", type=to_path, required=True, help="output of scripts/prepare.sh")
     parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")
-    parser.add_argument("--out", type=Path, required=True, help="output folder: checkpoints/, train.log and run.json")
+    parser.add_argument(
+        "--out", type=to_path, required=True, help="output folder: checkpoints/, train.log and run.json"
+    )
     parser.add_argument("--recipe", help="hyper-parameters: a name in scripts/recipes, or the path of any .toml file")
     parser.add_argument("--seed", type=whole_number(0), default=1, help="random seed (default: 1)")
     parser.add_argument("--max-update", type=number, help="number of updates (default: the recipe's, else 100000)")

@@ -14,12 +14,11 @@ import os
 import select
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Callable, List, Sequence
 
 from tqdm import tqdm
 
-from ..command import BEAM, LENPEN, Failure, Parser, run, say, script_name
+from ..command import BEAM, LENPEN, Failure, Parser, run, say, script_name, to_path
 
 if TYPE_CHECKING:
     from .translator import Translator
@@ -30,7 +29,7 @@ CHUNK = 200  # sentences
 
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
-    parser.add_argument("run", type=Path, help="model folder: output of scripts/train.sh and scripts/average.sh")
+    parser.add_argument("run", type=to_path, help="model folder: output of scripts/train.sh and scripts/average.sh")
     parser.add_argument("--beam", type=BEAM, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
     parser.add_argument(

@@ -196,6 +196,12 @@ def test_too_few_pieces_for_the_characters_are_refused(corpus, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+def test_a_text_without_words_is_refused(tmp_path):
+    (tmp_path / "train.en").write_text("\n \n")
+    with pytest.raises(Failure, match=r"no words in .*/train\.en: nothing to learn pieces from"):
+        learn_pieces.learn([tmp_path / "train.en"], 20, tmp_path / "model")
+
+
 def test_the_default_has_room_for_every_character(tmp_path):
     (tmp_path / "train.en").write_text("a\n" * 1500)
     (tmp_path / "train.zh").write_text("".join(f"{chr(0x4E00 + i)}\n" for i in range(1500)), encoding="utf-8")

@@ -33,6 +33,20 @@ def test_gzipped_files_and_a_missing_last_newline(tmp_path):
     assert read(out) == ["ä\nb\n", "x\ny\n"]
 
 
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    prefix, out = write(tmp_path, "\ufeffa\n\ufeffb\n", "x\ny\n")
+    copy(prefix, out, LANGS)
+    assert read(out) == ["a\n\ufeffb\n", "x\ny\n"]
+
+
+def test_the_longest_line_has_100000_bytes(tmp_path):
+    prefix, out = write(tmp_path, "a" * 100_000 + "\n", "x\n")
+    assert copy(prefix, out, LANGS) == {"pairs": 1}
+    write(tmp_path, "a" * 100_001 + "\n", "x\n")
+    with pytest.raises(CorpusError, match=r"in\.en, line 1: longer than 100,000 bytes"):
+        copy(prefix, out, LANGS)
+
+
 @pytest.mark.parametrize(
     "en,de,message",
     [

@@ -136,6 +136,7 @@ def test_several_tasks_and_runs_are_every_pair_once():
     assert cells == [(run, name) for run in "ab" for name in names]
     with pytest.raises(SystemExit):
         parse([*words, "--out", "d"], "")
+    assert len(parse([*words, "--run", "further"], "")) == len(cells) + len({task for _, task in cells})
     (args,) = parse(["fairseq-train", "--", "SCM", "--run", "a", "--data", "c", "--out", "d", "--", "--fp16"], "")
     assert (args.task, args.template, args.flags) == ("SCM", ["fairseq-train"], ["--fp16"])
 

@@ -18,8 +18,7 @@ from pipeline.sweep.options import parse as parse_sweep
 
 def parts(tmp_path, scale, *words):
     texts = [word for recipe in TRAINED for word in (f"--{recipe}", str(tmp_path))]
-    args = check.build_parser().parse_args(["--out", str(tmp_path / "out"), *texts, *words])
-    args.seeds = [int(seed) for seed in args.seeds]
+    args = check.parse(["--out", str(tmp_path / "out"), *texts, *words])
     return Parts(args, scale)
 
 
@@ -54,6 +53,15 @@ def test_every_training_belongs_to_one_of_the_commands_at_a_time(tmp_path, recip
     report = parse_sweep(whole.commands[0][1:])
     assert set(trainings) == {(arch, seed) for arch in report.archs for seed in (1, 2, 3)}
     assert report.archs[0].startswith("roformer" if recipe == "multi30k" else "transformer_sinusoidal")
+
+
+def test_lists_may_be_words_one_text_or_several_options(tmp_path, capsys):
+    words = ["--seeds", "1 2", "--seeds", "3", "--parts", "rope", "--parts", "criterion"]
+    args = check.parse(words)
+    assert (args.seeds, args.parts, check.parse([]).seeds) == ([1, 2, 3], ["rope", "criterion"], [1, 2, 3])
+    with pytest.raises(SystemExit, match="2"):
+        check.parse(["--seeds", "1", "--seeds", "1"])
+    assert "--seeds names '1' twice" in capsys.readouterr().err
 
 
 def test_without_text_a_training_is_left_out_unless_it_is_named(tmp_path, capsys, monkeypatch):
