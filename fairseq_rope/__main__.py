@@ -220,7 +220,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             with _quietly():
                 print(args.run(args))
         finally:
-            sys.stdout.flush()
+            if sys.stdout:  # as a daemon may have closed it
+                sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough
         _drop_output()
     except KeyboardInterrupt:

@@ -134,6 +134,8 @@ def test_without_a_command_it_says_what_there_is_and_a_closed_pipe_is_no_error()
     process = subprocess.Popen(PROCESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     process.stdout.close()
     assert process.stderr.read() == "" and process.wait() == 0
+    closed = subprocess.run(["bash", "-c", f"{' '.join(PROCESS)} >&-"], capture_output=True, text=True, env=ENVIRONMENT)
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 @pytest.mark.slow
