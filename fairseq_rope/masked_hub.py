@@ -61,9 +61,11 @@ class MaskedHub(RobertaHubInterface):
             topk: how many.
 
         Raises:
-            ValueError: the text has no ``<mask>`` or several, or is longer than the model's limit.
+            ValueError: the text has no ``<mask>`` or several, or is longer than the model's limit; ``topk`` is below 1.
         """
         dictionary: Any = self.task.source_dictionary
+        if topk < 1:
+            raise ValueError(f"topk must be at least 1, not {topk}")
         if masked_input.count(MASK) != 1:
             raise ValueError(
                 f"the text must have one {MASK}, not {masked_input.count(MASK)}: 'The old king {MASK} a dog.'"

@@ -82,3 +82,5 @@ def test_a_converted_model_fills_in_masked_words(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             model.fill_mask(text)
+    with pytest.raises(ValueError, match="topk must be at least 1, not 0"):
+        model.fill_mask("The <mask>", topk=0)

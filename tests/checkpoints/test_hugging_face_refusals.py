@@ -53,6 +53,10 @@ WRONG_WEIGHTS = {
         f"{QUERY} is float32 of shape (8, 16), not floating-point of",
     ),
     "integers": (with_tensors(**{QUERY: torch.zeros(16, 16, dtype=torch.int8)}), "is int8 of shape (16, 16), not"),
+    "NaN": (
+        with_tensors(**{"cls.predictions.bias": torch.full((23,), torch.nan)}),
+        "cls.predictions.bias holds NaN or infinity: training had diverged",
+    ),
     "further": (with_tensors(classifier=torch.zeros(2)), "'classifier' has no place in a masked model here"),
     "head": (with_tensors(**{"cls.predictions.bias": None}), "there is no tensor cls.predictions.bias"),
     "untied": (

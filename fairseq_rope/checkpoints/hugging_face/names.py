@@ -86,6 +86,8 @@ class Taken:
             raise CheckpointError(
                 f"{self.where}: {name} is {found}, not floating-point of shape {shape}: {self.remedy}"
             )
+        if not value.isfinite().all():
+            raise CheckpointError(f"{self.where}: {name} holds NaN or infinity: training had diverged")
         return value
 
     def has(self, name: str) -> bool:
