@@ -17,14 +17,14 @@ case ${1:-} in
   --help | -h) show_help ;;
   *) printf '%s: error: unknown option %q (see %s --help)\n' "$SCRIPT" "$1" "$SCRIPT" >&2; exit 2 ;;
 esac
-PYTHON=${PYTHON:-python3}
+PYTHON=${PYTHON:-python3} EXTRAS=${EXTRAS:-} WHEELS=${WHEELS:-}
 wheels=()
-if [[ -n ${WHEELS:-} ]]; then
+if [[ -n $WHEELS ]]; then
   wheels=("$WHEELS"/*.whl)
   [[ -e ${wheels[0]} ]] || die "WHEELS=$WHEELS: no wheels in this folder"
-  [[ -z ${EXTRAS:-} ]] || die "EXTRAS and WHEELS exclude each other: put the wheels of the extras into the folder"
+  [[ -z $EXTRAS ]] || die "EXTRAS and WHEELS exclude each other: put the wheels of the extras into the folder"
 fi
-[[ ${EXTRAS:-} =~ ^([a-z-]+(,[a-z-]+)*)?$ ]] || die "EXTRAS='$EXTRAS': name extras with commas, as in EXTRAS=docs,sweep"
+[[ $EXTRAS =~ ^([a-z-]+(,[a-z-]+)*)?$ ]] || die "EXTRAS='$EXTRAS': name extras with commas, as in EXTRAS=docs,sweep"
 command -v "$PYTHON" >/dev/null 2>&1 || die "$PYTHON not found: install Python 3.9 or later, or set PYTHON"
 version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || die "Python $version is too old: 3.9 or later is needed"
@@ -32,7 +32,7 @@ version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 # shows that a command lives; its output goes to the log
 watch() { "$PYTHON" "$RUN" pipeline.alive "$VENV/install.log" "$@"; }
 install() {
-  if [[ -n ${WHEELS:-} ]]; then
+  if [[ -n $WHEELS ]]; then
     watch "$PYTHON" -I -m venv --system-site-packages "$VENV" || return
     watch "$VENV/bin/python" -I -m pip install --no-index --no-deps "${wheels[@]}" || return
     watch "$VENV/bin/python" -I -c 'import torch, fairseq'
@@ -55,9 +55,10 @@ rm -f "$stamp" "$VENV/install.log"
 say "installing into $VENV: 5 minutes or less the first time (log: $VENV/install.log)"
 PIP_CONSTRAINT=$ROOT/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 install ||
   die "the installation failed; the last lines of $VENV/install.log say why"
-# pip only warns of a name that it does not know
-known=$("$VENV/bin/python" -I -c 'from importlib.metadata import metadata; print(*metadata("fairseq_rope").get_all("Provides-Extra"))')
-for extra in ${EXTRAS//,/ }; do
-  [[ " $known " == *" $extra "* ]] || die "EXTRAS has no '$extra'; there are: $known"
-done
+if [[ -n $EXTRAS ]]; then  # pip only warns of a name that it does not know
+  known=$("$VENV/bin/python" -I -c 'from importlib.metadata import metadata; print(*metadata("fairseq_rope").get_all("Provides-Extra"))')
+  for extra in ${EXTRAS//,/ }; do
+    [[ " $known " == *" $extra "* ]] || die "EXTRAS has no '$extra'; there are: $known"
+  done
+fi
 printf '%s' "$settings" >"$stamp"

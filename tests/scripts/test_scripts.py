@@ -88,6 +88,24 @@ def test_extras_that_pip_cannot_read_are_refused_at_once(extras, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_an_installation_is_done_once_and_with_extras_that_there_are(tmp_path):
+    """With an environment whose pip installs nothing."""
+    (tmp_path / "bin").mkdir()
+    for name in ("python", "fairseq-train"):
+        (tmp_path / "bin" / name).write_text('#!/bin/sh\n[ "$2" != -c ] || echo docs sweep\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def install(**more):
+        environ = {name: value for name, value in ENVIRONMENT.items() if name not in ("EXTRAS", "WHEELS")}
+        environ.update(VENV=str(tmp_path), **more)
+        return subprocess.run([ROOT / "scripts/install.sh"], env=environ, capture_output=True, text=True)
+
+    assert install().returncode == 0 and "installed before" in install().stderr
+    assert install(EXTRAS="docs,sweep").returncode == 0
+    one_line(install(EXTRAS="docs,swep"), "EXTRAS has no 'swep'; there are: docs sweep")
+    assert not (tmp_path / "installed").exists()
+
+
 @pytest.mark.parametrize(
     "given, spins", [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "")]
 )
