@@ -17,15 +17,15 @@ leaves no half-written file.
 import argparse
 import logging
 import os
-import re
 import signal
 import sys
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator, NoReturn, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from . import info
+from .arguments import PROGRAM, Parser, number, png_file, whole_number
 from .checkpoints.average import KINDS, average_checkpoints, find_checkpoints
 from .checkpoints.convert import FORMS, convert_file
 from .checkpoints.files import save_checkpoint
@@ -34,45 +34,7 @@ from .inspection import pictures
 from .inspection.terms import Rotation
 from .options import SIDES
 
-PROGRAM = "fairseq-rope"
 LAST = 5  # checkpoints to average
-NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(e[0-9]+)?")
-WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*")
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that takes no abbreviations and reports an error in one line."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{PROGRAM}: error: {message} (see {self.prog} --help)\n")
-
-
-def whole_number(least: int) -> Callable[[str], int]:
-    """The type of an argument that is a whole number of at least ``least``."""
-
-    def parse(text: str) -> int:
-        if not WHOLE_NUMBER.fullmatch(text) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not '{text}'")
-        return int(text)
-
-    return parse
-
-
-def number(text: str) -> float:
-    """The type of an argument that is a number without a sign."""
-    if not NUMBER.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"must be a number, not '{text}'")
-    return float(text)
-
-
-def png_file(text: str) -> Path:
-    """The type of an argument that names a picture."""
-    if Path(text).suffix != ".png":
-        raise argparse.ArgumentTypeError(f"must end in .png, not '{text}'")
-    return Path(text)
 
 
 def _add_info(commands: Any) -> None:

@@ -74,22 +74,22 @@ def test_both_engines_translate_alike(folder, raw):
 @pytest.mark.parametrize("arch", ["roformer_tiny", "tupe_r_tiny"])
 def test_the_faster_engine_translates_by_itself_where_it_can(arch, tmp_path, capsys):
     model, words = run_folder(tmp_path / "run", arch), ["w1 w2 w3"]
-    chosen = build_engine("auto", model, 1, 0.6, 4000)
+    chosen = build_engine("auto", model, ("en", "de"), 1, 0.6, 4000)
     said, can = capsys.readouterr().err, arch == "roformer_tiny"
     assert isinstance(chosen, CTranslate2Engine if can else FairseqEngine)
     assert ("fairseq translates, because CTranslate2 cannot: --encoder-position tupe_r" in said) is not can
-    assert chosen.search(words) == build_engine("fairseq", model, 1, 0.6, 4000).search(words)
+    assert chosen.search(words) == build_engine("fairseq", model, ("en", "de"), 1, 0.6, 4000).search(words)
 
 
 def test_the_automatic_choice_hides_no_broken_checkpoint_and_needs_no_room(untrained, tmp_path, capsys, monkeypatch):
     with full_disk(tmp_path / "full", 0) as disk:
         monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
         with read_only(untrained):
-            assert isinstance(build_engine("auto", untrained, 1, 0.6, 4000), FairseqEngine)
+            assert isinstance(build_engine("auto", untrained, ("en", "de"), 1, 0.6, 4000), FairseqEngine)
     assert "fairseq translates, because CTranslate2 cannot: " in capsys.readouterr().err
     (untrained / "checkpoint.pt").write_bytes(b"nonsense")
     with pytest.raises(CheckpointError):
-        build_engine("auto", untrained, 1, 0.6, 4000)
+        build_engine("auto", untrained, ("en", "de"), 1, 0.6, 4000)
 
 
 def test_the_export_is_made_once_for_each_checkpoint_and_quantisation(untrained):

@@ -5,12 +5,12 @@ Both translate BPE tokens to BPE tokens, as text, with beam search and ``score /
 
 import importlib.util
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import CHECKPOINT, read_languages
+from fairseq_rope.checkpoints.model_folder import CHECKPOINT
 from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
@@ -27,16 +27,15 @@ class FairseqEngine:
 
     Args:
         folder: the model folder.
+        languages: source and target.
         beam: hypotheses kept in the search.
         lenpen: exponent of the length in the score of a hypothesis.
         max_tokens: padded source tokens to translate at once.
     """
 
-    def __init__(self, folder: Path, beam: int, lenpen: float, max_tokens: int) -> None:
-        source, target = read_languages(folder)
-        self.hub = RoFormerModel.from_pretrained(
-            str(folder), CHECKPOINT, ".", max_tokens=max_tokens, source_lang=source, target_lang=target
-        )
+    def __init__(self, folder: Path, languages: Tuple[str, str], beam: int, lenpen: float, max_tokens: int) -> None:
+        named = dict(zip(("source_lang", "target_lang"), languages))  # which the checkpoint may lack
+        self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=max_tokens, **named)
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
         self.hub.eval()
         if torch.cuda.is_available():
@@ -89,13 +88,19 @@ Engine = Union[FairseqEngine, CTranslate2Engine]
 
 
 def build_engine(
-    name: str, folder: Path, beam: int, lenpen: float, max_tokens: int, quantization: Optional[str] = None
+    name: str,
+    folder: Path,
+    languages: Tuple[str, str],
+    beam: int,
+    lenpen: float,
+    max_tokens: int,
+    quantization: Optional[str] = None,
 ) -> Engine:
     """The engine of this name. With ``auto``: CTranslate2, the faster one on a CPU, unless it cannot translate.
 
     Args:
         name: ``fairseq``, ``ctranslate2`` or ``auto``.
-        folder, beam, lenpen, max_tokens, quantization: as in the engines.
+        folder, languages, beam, lenpen, max_tokens, quantization: as in the engines.
 
     Raises:
         CheckpointError, ValueError: as the engines do.
@@ -104,7 +109,7 @@ def build_engine(
     if automatic and (torch.cuda.is_available() or importlib.util.find_spec("ctranslate2") is None):
         name = "fairseq"
     if name == "fairseq":
-        return FairseqEngine(folder, beam, lenpen, max_tokens)
+        return FairseqEngine(folder, languages, beam, lenpen, max_tokens)
     try:
         return CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization)
     except CheckpointError:
@@ -113,7 +118,7 @@ def build_engine(
         if not automatic:
             raise
         say(f"fairseq translates, because CTranslate2 cannot: {error}")
-        return FairseqEngine(folder, beam, lenpen, max_tokens)
+        return FairseqEngine(folder, languages, beam, lenpen, max_tokens)
 
 
 def search_options(beam: int, lenpen: float, max_length: int) -> Dict[str, Any]:

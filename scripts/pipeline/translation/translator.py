@@ -44,7 +44,7 @@ class Translator:
         prepared.check([file for file in folder.iterdir() if file.name in prepared.sha256], REMEDY)
         self.processing = text_processing(folder, prepared, source, target)
         self.processing.load(REMEDY, types(read_dictionary(folder / f"dict.{source}.txt", REMEDY)))
-        self.engine = build_engine(engine, folder, beam, lenpen, max_tokens, quantization)
+        self.engine = build_engine(engine, folder, (source, target), beam, lenpen, max_tokens, quantization)
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
         """Translates raw sentences; an empty sentence stays empty.
