@@ -1,9 +1,10 @@
 """Commands without the seconds that their imports take: a server imports fairseq once and forks for each of them.
 
 :func:`preloaded` names what such an environment has of its own. Its ``python -m MODULE``, ``python scripts/run.py
-MODULE`` and ``fairseq-*`` are clients of the server, also when a script or torchrun starts them. A client hands over
-its arguments, folder, environment and open files, passes signals on, and ends as the forked process ends; when the
-client is killed, that process is killed as well. Everything else in this environment is the real tool.
+MODULE``, ``fairseq-*``, ``sacremoses`` and ``subword-nmt`` are clients of the server, also when a script or torchrun
+starts them. A client hands over its arguments, folder, environment and open files, passes signals on, and ends as the
+forked process ends; when the client is killed, that process is killed as well. Everything else in this environment is
+the real tool.
 """
 
 import atexit
@@ -33,8 +34,9 @@ PRELOADED = [
     *("fairseq_rope", "fairseq_rope.checkpoints.average", "fairseq_rope.info", "pipeline.results.collect"),
     *(f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "validate", "preprocess", "eval_lm")),
     *("fairseq.data.data_utils_fast", "torch.distributed.run", "torch._dynamo", "torch.profiler"),
-    *("sacrebleu", "sacremoses", "subword_nmt.apply_bpe", "tqdm"),
+    *("sacrebleu", "sacremoses.cli", "subword_nmt.subword_nmt", "tqdm"),
 ]
+PROGRAMS = ["python", "sacremoses", "subword-nmt", *sorted(path.name for path in TOOLS.glob("fairseq-*"))]
 PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 LIKE_THE_SERVER = ("PYTHONPATH", "OMP_NUM_THREADS", "PYTHONHASHSEED")
 """With other values of these in its environment, a command runs in a Python of its own."""
@@ -75,7 +77,7 @@ def preloaded():
     names = dict(python=sys.executable, tools=str(TOOLS), address=address, run=RUN, signals=[*map(int, PASSED_ON)])
     text = CLIENT.format(environ=environ, **names)
     tools.mkdir()
-    for name in ["python", *(path.name for path in TOOLS.glob("fairseq-*"))]:
+    for name in PROGRAMS:
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     server = subprocess.Popen([sys.executable, "-m", "tests.processes", address], stdin=subprocess.DEVNULL)

@@ -147,11 +147,13 @@ def whole(odd_corpus, tmp_path_factory):
     return out
 
 
-def prepare_odd(corpus, out, *options, **kwargs):
+def odd_preparation(corpus, out, *options):
     parts = [word for name in ("train", "valid", "test") for word in (f"--{name}", corpus / name)]
-    return run(
-        "scripts/prepare.sh", *parts, "--merges", 100, "--ratio", 3, "--workers", 2, "--out", out, *options, **kwargs
-    )
+    return ["scripts/prepare.sh", *parts, "--merges", 100, "--ratio", 3, "--workers", 2, "--out", out, *options]
+
+
+def prepare_odd(*args):
+    return run(*odd_preparation(*args))
 
 
 @pytest.mark.parametrize("hyphens,threshold", [("split", 0), ("kept", 7)])
@@ -182,14 +184,8 @@ def test_the_whole_chain_equals_the_libraries_own_commands_byte_by_byte(odd_corp
         filtered(plain / "tok" / file, plain / "bpe" / file, *apply)
     for file in ("bpecodes", *(f"tok/{f}" for f in files), *(f"bpe/{f}" for f in files)):
         assert (ours / file).read_bytes() == (plain / file).read_bytes(), file
-    prefixes = [
-        "--trainpref",
-        ours / "bpe/train.clean",
-        "--validpref",
-        ours / "bpe/valid",
-        "--testpref",
-        ours / "bpe/test",
-    ]
+    prefixes = ["--trainpref", ours / "bpe/train.clean"]
+    prefixes += ["--validpref", ours / "bpe/valid", "--testpref", ours / "bpe/test"]
     pair = ["--source-lang", "en", "--target-lang", "de", "--joined-dictionary"]
     run("fairseq-preprocess", *pair, *prefixes, "--destdir", plain / "bin", "--workers", 1)
     for file in (plain / "bin").glob("*.en*"):
@@ -218,19 +214,18 @@ def test_text_is_split_for_translation_as_for_training(odd_corpus, tmp_path):
     assert translator.processing.split(raw) == expected
 
 
-@pytest.mark.parametrize("moment", ["tok/train.de.shards", ".bpecodes.*.tmp", "bpe/train.en.shards", "bin.shards"])
-def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, whole, tmp_path, moment):
+def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, whole, tmp_path):
     killed = tmp_path / "killed"
-    parts = [word for name in ("train", "valid", "test") for word in (f"--{name}", odd_corpus / name)]
-    options = ["--merges", 100, "--ratio", 3, "--workers", 2, "--out", killed]
-    command = [str(word) for word in ["scripts/prepare.sh", *parts, *options]]
-    process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True)
-    while not list(killed.glob(moment)) and process.poll() is None:
-        time.sleep(0.005)
-    assert process.poll() is None
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (killed / "prepare.json").exists()
+    command = [str(word) for word in odd_preparation(odd_corpus, killed)]
+    quiet = dict(stderr=subprocess.DEVNULL, start_new_session=True)
+    for moment in ("tok/train.de.shards", ".bpecodes.*.tmp", "bpe/train.en.shards", "bin.shards"):
+        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, **quiet)
+        while not list(killed.glob(moment)) and process.poll() is None:
+            time.sleep(0.005)
+        assert process.poll() is None, moment
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert not (killed / "prepare.json").exists(), moment
     prepare_odd(odd_corpus, killed)
     for folder in ("tok", "bpe", "bin"):
         files = [path for path in (whole / folder).iterdir() if not path.name.startswith(".")]
