@@ -121,29 +121,21 @@ def test_what_is_finished_is_not_run_again_on_another_machine(killed, raw, tmp_p
     assert tables[0] == tables[1] and (tmp_path / "report/report.html").is_file()
 
 
-def test_a_result_of_other_settings_is_set_aside_by_a_finished_run_only(killed, raw, tmp_path):
-    out = tmp_path / "out"
+def test_runs_that_fail_are_named_in_the_report_and_set_no_result_aside_as_a_finished_one_does(killed, raw, tmp_path):
+    out, archs = tmp_path / "out", ["transformer_alibi_tiny", NAMES[0]]
     shutil.copytree(killed[0], out)
     file = out / f"results/multi30k-{NAMES[0]}-seed1.json"
     before = file.read_bytes()
-    words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", out, "--archs", NAMES[0], "--save-every", 10]
-    run(*words, "--max-update", 80, *FLAGS, *NOWHERE, fails=True)
-    assert file.read_bytes() == before
-    said = run(*words, "--max-update", 70, *FLAGS).stderr
+    words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", out, "--save-every", 10]
+    failed = run(*words, "--archs", "\n".join(archs), "--max-update", 80, *FLAGS, *NOWHERE, fails=True)
+    names = "; ".join(f"{arch}, seed 1" for arch in archs)
+    assert failed.stderr.splitlines()[-1].endswith(f"error: no run succeeded: {names}")
+    report = (out / "report/report.md").read_text(encoding="utf-8").split("### Runs that did not finish")[1]
+    assert report.count("Dataset not found: nowhere") == 1 and file.read_bytes() == before
+    said = run(*words, "--archs", NAMES[0], "--max-update", 70, *FLAGS).stderr
     assert f"{NAMES[0]}-seed1.json is of a run with other settings: it moves to" in said
     (old,) = (out / "results").glob("*.old-*")
     assert old.read_bytes() == before and results(out / "results")[f"{NAMES[0]}-seed1"]["training"]["updates"] == 70
-
-
-def test_a_recipe_of_which_all_fails_has_a_report_that_says_so(killed, raw, tmp_path):
-    archs = [f"transformer_{name}_tiny" for name in ("alibi", "learned")]
-    options = ["--results", tmp_path / "results", "--report", tmp_path / "report", "--archs", "\n".join(archs)]
-    words = ["scripts/reproduce.sh", "multi30k", "--data", raw, "--out", killed[0], *UPDATES, *options, *FLAGS]
-    failed = run(*words, *NOWHERE, fails=True)
-    names = "; ".join(f"{arch}, seed 1" for arch in archs)
-    assert failed.stderr.splitlines()[-1].endswith(f"error: no run succeeded: {names}")
-    report = (tmp_path / "report/report.md").read_text(encoding="utf-8").split("### Runs that did not finish")[1]
-    assert report.count("Dataset not found: nowhere") == 2
 
 
 def test_a_recipe_that_shares_data_takes_them_from_the_same_folder(tmp_path):
