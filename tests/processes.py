@@ -1,10 +1,10 @@
 """Commands without the seconds that their imports take: a server imports fairseq once and forks for each of them.
 
-:func:`preloaded` names what such an environment has of its own. Its ``python -m MODULE``, ``python scripts/run.py
-MODULE``, ``fairseq-*``, ``sacremoses`` and ``subword-nmt`` are clients of the server, also when a script or torchrun
-starts them. A client hands over its arguments, folder, environment and open files, passes signals on, and ends as the
-forked process ends; when the client is killed, that process is killed as well. Everything else in this environment is
-the real tool.
+:func:`preloaded` names what such an environment has of its own; its temporary files go when the server ends. Its
+``python -m MODULE``, ``python scripts/run.py MODULE``, ``fairseq-*``, ``sacremoses`` and ``subword-nmt`` are clients of
+the server, also when a script or torchrun starts them. A client hands over its arguments, folder, environment and open
+files, passes signals on, and ends as the forked process ends; when the client is killed, that process is, too. All else
+in this environment is the real tool.
 """
 
 import atexit
@@ -84,7 +84,8 @@ def preloaded():
     while not os.path.exists(address):
         assert server.poll() is None
         time.sleep(0.02)
-    return {"PATH": os.pathsep.join([str(tools), str(TOOLS), os.environ["PATH"]]), "VENV": str(folder)}
+    path = os.pathsep.join([str(tools), str(TOOLS), os.environ["PATH"]])
+    return {"PATH": path, "VENV": str(folder), "TMPDIR": str(folder)}
 
 
 def serve(address):
@@ -146,6 +147,7 @@ def _become(received, tools, name, words, cwd, environ, files, ignored):
         signal.signal(number, signal.SIG_IGN if number in ignored else defaults.get(number, signal.SIG_DFL))
     os.environ.clear()
     os.environ.update(environ)
+    tempfile.tempdir = None  # the server's, which another TMPDIR replaces
     os.chdir(cwd)
     sys.stdin, sys.stdout, sys.stderr = (open(file, "w" if file else "r", buffering=1) for file in range(3))  # noqa: SIM115
     sys.executable = str(tools / "python")

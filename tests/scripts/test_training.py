@@ -5,12 +5,14 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from pipeline.training.log import read_log
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, run
+from ..processes import preloaded
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +43,13 @@ def test_checkpoints_at_the_end_of_an_epoch_are_kept_and_averaged(data, tmp_path
     kept = sorted(path.name for path in (out / "checkpoints").glob("checkpoint_*_*.pt"))
     assert kept == sorted(f"checkpoint_{i}_{i}.pt" for i in range(3, 13))
     run("scripts/average.sh", "--run", out, "--data", data)
+
+
+def test_torchrun_leaves_no_folder_among_the_temporary_files(data, tmp_path):
+    temporary = Path(preloaded()["TMPDIR"])
+    before = set(temporary.glob("torchelastic_*"))
+    run(*words(data, tmp_path / "run", "--save-every", 1, "--max-update", 1))
+    assert set(temporary.glob("torchelastic_*")) == before
 
 
 def start_training(data, out):

@@ -53,9 +53,10 @@ def torchrun(machines: Machines, processes: int) -> List[str]:
     if machines.count > 1:
         meet = ["--nnodes", str(machines.count), "--node-rank", str(machines.rank)]
         meet += ["--master-addr", machines.address, "--master-port", machines.port]
-    restarts = ["--nproc-per-node", str(processes), "--max-restarts", str(RESTARTS)]
+    workers = ["--nproc-per-node", str(processes), "--max-restarts", str(RESTARTS)]
+    workers += ["--log-dir", os.devnull]  # without this it leaves an empty folder among the temporary files
     launcher = [sys.executable, str(RUN), "pipeline.training.launcher"]
-    return [*launcher, *meet, *restarts, str(RUN), "pipeline.training.worker"]
+    return [*launcher, *meet, *workers, str(RUN), "pipeline.training.worker"]
 
 
 def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, label: str) -> int:
