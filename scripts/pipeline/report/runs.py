@@ -34,7 +34,7 @@ def made(
     every = [*runs, *((Label(result["arch"], result["variant"]), result) for result in unfinished)]
     commands: Dict[str, Dict[Label, List[int]]] = {}  # with ARCH and SEED, to the seeds of each system
     for label, result in every:
-        command = PLACES.sub(lambda option: f"--{option[1]} {option[1].upper()}", result["run"]["command"])
+        command = _ordered(PLACES.sub(lambda option: f"--{option[1]} {option[1].upper()}", result["run"]["command"]))
         commands.setdefault(command, {}).setdefault(label, []).append(result["seed"])
     tables = [costs(system, tokens) for system in systems]
     columns = {key: [table[key] for table in tables] for key in (tables[0] if tables else ())}
@@ -59,6 +59,13 @@ def _data(data: Dict[str, Any]) -> Dict[str, Any]:
     known = {**(data.get("pairs") or {}), **{key: data.get(key) for key in ("kept", "merges", "vocabulary")}}
     known.update({unit: data.get(unit, {}).get("train") for unit in TEXT_COUNTS})
     return {key: number for key, number in known.items() if number is not None}
+
+
+def _ordered(command: str) -> str:
+    """A command with its options in the order of their names, so that it equals one with them in another order."""
+    before, _, flags = f"{command} ".partition(" -- ")
+    script, *options = re.split(r" (?=--)", before.strip())
+    return " ".join([script, *sorted(options), *(["--", flags.strip()] if flags.strip() else [])])
 
 
 def _commit(result: Result) -> str:

@@ -66,7 +66,10 @@ def test_times_that_are_not_known_are_left_out(tmp_path):
 
 def test_a_command_stands_once_for_all_its_runs(tmp_path):
     for arch, seed in ((ROTARY, 1), (ROTARY, 2), (SINUSOIDAL, 1)):
-        result(tmp_path, arch, seed)
+        path = result(tmp_path, arch, seed)
+    other = json.loads(path.read_text())
+    other["run"]["command"] = f"scripts/train.sh --seed 1 --arch {SINUSOIDAL} --"  # in another order
+    path.write_text(json.dumps(other))
     made = recipe(tmp_path)["made"]
     assert made["commands"] == {
         "scripts/train.sh --arch ARCH --seed SEED": {(ROTARY, ""): [1, 2], (SINUSOIDAL, ""): [1]}
