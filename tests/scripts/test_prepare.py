@@ -217,9 +217,8 @@ def test_text_is_split_for_translation_as_for_training(odd_corpus, tmp_path):
 def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, whole, tmp_path):
     killed = tmp_path / "killed"
     command = [str(word) for word in odd_preparation(odd_corpus, killed)]
-    quiet = dict(stderr=subprocess.DEVNULL, start_new_session=True)
     for moment in ("tok/train.de.shards", ".bpecodes.*.tmp", "bpe/train.en.shards", "bin.shards"):
-        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, **quiet)
+        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, start_new_session=True)
         while not list(killed.glob(moment)) and process.poll() is None:
             time.sleep(0.005)
         assert process.poll() is None, moment
