@@ -41,8 +41,12 @@ class RoFormerLanguageModel(TransformerLanguageModel):
         reject_unsupported(args)
         if getattr(args, "decoder_layers_to_keep", None):
             args.decoder_layers = len(args.decoder_layers_to_keep.split(","))
-        limits = (getattr(args_, name, None) for args_ in (args, task.args) for name in LIMITS)
-        args.max_target_positions = next(limit for limit in limits if limit is not None)
+        limits = [
+            (name, limit) for args_ in (args, task.args) for name in LIMITS if (limit := getattr(args_, name, None))
+        ]
+        name, limit = limits[0]
+        before = name == "tokens_per_sample" and getattr(task.args, "add_bos_token", False)  # a block begins with <s>
+        args.max_target_positions = limit + before
         cfg = TransformerConfig.from_namespace(args)
         source, target = task.source_dictionary, task.target_dictionary
         embed_tokens = cls.build_embedding(args, source, args.decoder_input_dim)

@@ -88,7 +88,7 @@ def steps(positions, special=()):
     """Steps at ``positions`` ``(T,)`` or ``(B, T)``, those whose position is in ``special`` being </s>."""
     positions = torch.as_tensor(positions)
     positions = positions if positions.dim() == 2 else positions[None]
-    return Steps(positions, torch.isin(positions, torch.tensor(special, dtype=torch.long)))
+    return Steps(positions, torch.isin(positions, positions.new_tensor(special)))
 
 
 def randomised(module, std=0.5):

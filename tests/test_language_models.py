@@ -219,7 +219,7 @@ def test_a_causal_model_trains_resumes_is_evaluated_and_generates(texts, tmp_pat
     "options",
     [
         ["roformer_mlm_tiny", *MASKED, "--bf16", "--checkpoint-activations"],
-        ["tupe_a_lm_tiny", *CAUSAL, "--fp16", "--fp16-init-scale", "4"],
+        ["tupe_a_lm_tiny", *CAUSAL, "--fp16", "--fp16-init-scale", "4", "--add-bos-token"],
     ],
 )
 def test_training_options_of_language_models(texts, tmp_path, options):

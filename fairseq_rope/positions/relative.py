@@ -70,7 +70,7 @@ def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance
 
     If ``bidirectional``, half of the buckets are for later keys; else later keys share bucket 0 with the query itself.
     Half of the buckets of a direction hold one distance each. The others grow logarithmically up to ``max_distance``
-    tokens, and the last one holds all distances beyond.
+    tokens, and the last one also holds all distances beyond.
     """
     offset = torch.zeros_like(distance)
     if bidirectional:

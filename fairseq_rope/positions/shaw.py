@@ -40,7 +40,8 @@ class RelativeEncoding(PositionEncoding):
     ``e_ij = q_i . (k_j + a^K_clip(j-i)) / sqrt(D)`` and ``z_i = sum_j alpha_ij (v_j + a^V_clip(j-i))``. Each layer has
     its own tables. Its heads share them, as in tensor2tensor, or have one each, as in the paper's base model. The class
     multiplies with the ``2 clip + 1`` rows first and then distributes the products over the distances, so no tensor of
-    size ``T x S x D`` exists (section 3.3 of the paper goes half of that way).
+    size ``T x S x D`` exists (section 3.3 of the paper goes half of that way). All keys beyond the clip share a row:
+    their weights, and the gradients of their logits, add up in fp32.
     """
 
     Options = ShawOptions
@@ -64,11 +65,11 @@ class RelativeEncoding(PositionEncoding):
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         products = (q * self.logit_scale(q.size(-1))) @ layer.keys.transpose(-2, -1)  # (B, H, T, 2 clip + 1)
-        return products.gather(-1, context["row"].expand(*q.shape[:3], -1))
+        return products.float().gather(-1, context["row"].expand(*q.shape[:3], -1)).type_as(q)
 
     def value_bias(self, weights: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
         if layer.values is None:
             return None
-        by_row = weights.new_zeros(*weights.shape[:3], layer.values.size(1))  # (B, H, T, 2 clip + 1)
-        by_row = by_row.scatter_add(-1, context["row"].expand_as(weights), weights)
-        return by_row @ layer.values
+        by_row = weights.new_zeros(*weights.shape[:3], layer.values.size(1), dtype=torch.float)  # (B, H, T, 2 clip + 1)
+        by_row = by_row.scatter_add(-1, context["row"].expand_as(weights), weights.float())
+        return by_row.type_as(weights) @ layer.values

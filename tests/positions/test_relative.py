@@ -10,7 +10,7 @@ from fairseq_rope.positions import POSITIONS
 from fairseq_rope.positions.alibi import slopes
 from fairseq_rope.positions.relative import distance_rows, distances, products_with_rows, t5_buckets
 
-from ..helpers import build_with, decoder_input, randomised, sentences, stack, steps
+from ..helpers import DEVICES, build_with, decoder_input, randomised, sentences, stack, steps
 
 
 class LargestTensor(TorchDispatchMode):
@@ -213,3 +213,24 @@ def test_splitting_directions_shows_each_half_of_the_heads_one_side():
 def test_wrong_options_are_refused_by_name(encoding, options, message):
     with pytest.raises(ValueError, match=message):
         build_with(encoding, **options)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_far_keys_of_shaws_attention_add_up_in_half_precision(device):
+    """They share one row, in which sums of bf16 would stall at a quarter."""
+    length = 1024
+    encoding, weights = (
+        POSITIONS["shaw"](stack(), POSITIONS["shaw"].Options()),
+        torch.full((1, 4, 1, length), 1 / length),
+    )
+    layer = randomised(encoding.build_layer(None)).to(device)
+    query, key = (steps(torch.arange(*ends, device=device)) for ends in ((length - 1, length), (0, length)))
+    row = encoding.prepare(query, key)["row"]
+    q = torch.ones(1, 4, 1, 8, device=device)
+    found = []
+    for dtype in (torch.float, torch.bfloat16):
+        bias = encoding.logit_bias(q.to(dtype), None, layer.to(dtype), row=row)
+        found.append(encoding.value_bias(weights.to(device, dtype), layer, row=row))
+        found += torch.autograd.grad(bias.mean(), [layer.keys])
+    for precise, half in zip(found[:2], found[2:]):
+        torch.testing.assert_close(half.float(), precise, rtol=0.05, atol=0.01 * float(precise.abs().max()))

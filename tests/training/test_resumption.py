@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.data import (
+    Dictionary,
+    LanguagePairDataset,
+    ListDataset,
+    MaskTokensDataset,
+    NestedDictionaryDataset,
+    RightPadDataset,
+)
 from fairseq.tasks import FairseqTask
+from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_rope.training import resumption
@@ -38,6 +46,33 @@ def test_batches_that_are_made_anew_in_each_epoch_are_fairseqs(dataset):
     options = dict(max_tokens=60, seed=1, epoch=3, update_epoch_batch_itr=True)
     expected = [list(batch) for batch in stock(task, dataset, **options).frozen_batches]
     assert batches(dataset, epoch=3, update_epoch_batch_itr=True) == expected
+
+
+def masked(epoch, workers=1):
+    """The iterator of a masked training that begins in this epoch; its texts have equal lengths."""
+    dictionary = Dictionary()
+    words = [dictionary.add_symbol(f"w{i}") for i in range(50)]
+    mask = dictionary.add_symbol("<mask>")
+    texts = ListDataset([torch.tensor(words)] * 4, [len(words)] * 4)
+    _, target = MaskTokensDataset.apply_mask(texts, dictionary, dictionary.pad(), mask, seed=1)
+    padded = RightPadDataset(target, pad_idx=dictionary.pad())
+    dataset = NestedDictionaryDataset({"target": padded}, sizes=[np.array(texts.sizes)])
+    options = dict(max_sentences=4, seed=1, num_workers=workers, epoch=epoch)
+    iterator = MaskedLMTask(MaskedLMConfig(), dictionary).get_batch_iterator(dataset, **options)
+    iterator.load_state_dict({"version": 2, "epoch": epoch, "iterations_in_epoch": 0, "shuffle": False})
+    return iterator
+
+
+def masks(iterator):
+    (batch,) = iterator.next_epoch_itr(shuffle=False)
+    return batch["target"].tolist()
+
+
+def test_each_epoch_masks_other_tokens_and_a_continued_training_those_of_its_epoch():
+    iterator = masked(epoch=1)
+    first, second, third = masks(iterator), masks(iterator), masks(iterator)
+    assert first != second and first != third and second != third
+    assert masks(masked(epoch=3)) == third == masks(masked(epoch=3, workers=0))
 
 
 def test_it_is_installed_once():
