@@ -17,8 +17,8 @@ use_environment
 export MALLOC_MMAP_MAX_=${MALLOC_MMAP_MAX_:-0} MALLOC_TRIM_THRESHOLD_=${MALLOC_TRIM_THRESHOLD_:-68719476736}
 
 run=(--user-dir '{user_dir}' --save-dir '{out}/checkpoints' --max-update '{max_update}'
-  --save-interval-updates '{save_every}' --keep-interval-updates '{keep}' --no-epoch-checkpoints
-  --save-interval 1000000 --validate-interval 1000000 --log-format json --log-interval 10)
+  --save-interval-updates '{save_every}' --validate-interval-updates '{save_every}' --keep-interval-updates '{keep}'
+  --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 --log-format json --log-interval 10)
 exec python "$RUN" pipeline.training.train \
   fairseq-train '{data}/bin' --source-lang '{source}' --target-lang '{target}' "${run[@]}" \
   --arch '{arch}' '{share_embeddings}' --seed '{seed}' \

@@ -45,6 +45,15 @@ def test_checkpoints_at_the_end_of_an_epoch_are_kept_and_averaged(data, tmp_path
     run("scripts/average.sh", "--run", out, "--data", data)
 
 
+def test_patience_counts_each_checkpoint_and_goes_on_after_an_interruption(data, tmp_path):
+    """Here each epoch has one update, at whose end fairseq alone would not validate, and no loss is below the first."""
+    still = ["--patience", 3, "--lr", 1e-15, "--warmup-init-lr", 1e-15]
+    run(*words(data, tmp_path, "--save-every", 1, "--max-update", 2, tokens=40000, behind=still))
+    ended = run(*words(data, tmp_path, "--save-every", 1, "--max-update", 50, tokens=40000, behind=still)).stderr
+    assert "ended after 4 of 50 updates, as its flags say" in ended
+    assert [point.updates for point in read_log(tmp_path / "train.log").valid] == [1, 2, 3, 4]
+
+
 def test_torchrun_leaves_no_folder_among_the_temporary_files(data, tmp_path):
     temporary = Path(preloaded()["TMPDIR"])
     before = set(temporary.glob("torchelastic_*"))

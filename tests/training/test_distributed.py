@@ -70,9 +70,13 @@ def test_train_sh_works_in_processes_and_goes_on_with_another_number(data, tmp_p
     log = (out / "train.log").read_text()
     assert "training on 2 devices" in log and "training on 1 devices" in log and "@ 4 updates" in log
     assert (out / "checkpoints/checkpoint_1_6.pt").exists()
-    odd = {**ENVIRONMENT, **preloaded(), "NODES": "2"}
-    failed = subprocess.run([ROOT / "scripts/train.sh", *map(str, options)], env=odd, capture_output=True, text=True)
-    one_line(failed, "MASTER_ADDR is needed with NODES=2")
+    wrong = {"NODES": ("2", "MASTER_ADDR is needed with NODES=2"), "RUNS_AT_A_TIME": ("0", "at least 1, not '0'")}
+    for name, (value, message) in wrong.items():
+        odd = {**ENVIRONMENT, **preloaded(), name: value}
+        failed = subprocess.run(
+            [ROOT / "scripts/train.sh", *map(str, options)], env=odd, capture_output=True, text=True
+        )
+        one_line(failed, message)
 
 
 @pytest.mark.parametrize("arch", ["roformer_tiny", "fairseq_transformer_tiny", "transformer_iwslt_de_en"])

@@ -47,9 +47,9 @@ class Cut(Failure):
 
 def environment(number: int, of: int) -> Dict[str, str]:
     """The environment of one of ``of`` commands at a time: its share of the processors, and one of the GPUs."""
-    own = {}
+    own = {"RUNS_AT_A_TIME": str(of)}
     if of > 1:
-        own = {"RUNS_AT_A_TIME": str(of), "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // of))}
+        own["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // of))
     if gpus := device.visible():
         own["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
     return {**os.environ, **own}

@@ -23,12 +23,14 @@ GRACE = 40.0
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines of a training, from the environment: NODES, NODE_RANK, MASTER_ADDR, MASTER_PORT."""
+    """The machines of a training, from the environment: NODES, NODE_RANK, MASTER_ADDR, MASTER_PORT, RUNS_AT_A_TIME."""
 
     count: int = 1
     rank: int = 0
     address: str = ""
     port: str = "29500"
+    runs: str = ""
+    """How many trainings share this machine; empty if that is not known."""
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Machines":
@@ -37,7 +39,10 @@ class Machines:
             if not environ.get(name, "0").isdecimal():
                 raise Failure(f"{name} must be a whole number, not '{environ[name]}'")
         count, rank = int(environ.get("NODES", 1)), int(environ.get("NODE_RANK", 0))
-        machines = cls(count, rank, environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", cls.port))
+        runs = environ.get("RUNS_AT_A_TIME", "")
+        if runs and not (runs.isdecimal() and int(runs)):
+            raise Failure(f"RUNS_AT_A_TIME must be a whole number, at least 1, not '{runs}'")
+        machines = cls(count, rank, environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", cls.port), runs)
         if machines.rank >= machines.count:
             raise Failure(f"NODE_RANK counts from 0 to NODES - 1 ({machines.count - 1}), but it is {machines.rank}")
         if machines.count > 1 and not machines.address:

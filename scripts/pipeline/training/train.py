@@ -231,7 +231,7 @@ class Training:
             "devices": self.machines.count * processes,
             "batch": " ".join(batch),
             "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
-            **({"jobs": os.environ["RUNS_AT_A_TIME"]} if "RUNS_AT_A_TIME" in os.environ else {}),
+            **({"jobs": self.machines.runs} if self.machines.runs else {}),
         }
         write_json(self.out / "run.json", {**{key: str(value) for key, value in record.items()}, **provenance(ROOT)})
 

@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 from ..files import copy
 from ..processes import end_with_parent
@@ -16,6 +16,9 @@ from .checkpoints import LAST, by_updates, newest_updates
 
 STARTED_FROM = ".started_from"
 """A file in the run with the updates of its newest checkpoint when training began."""
+
+PATIENCE = "patience"
+"""The entry of a checkpoint's ``extra_state`` with what ``--patience`` counts."""
 
 GOING_ON = "fairseq-train ended before its time"
 
@@ -28,6 +31,7 @@ def main() -> None:
     from fairseq_cli.train import cli_main  # the first import of fairseq sets up the log
 
     _name_by_updates()
+    _keep_patience()
     sys.argv[0] = "fairseq-train"
     cli_main()
 
@@ -64,6 +68,29 @@ def _name_by_updates() -> None:
         return saved
 
     checkpoint_utils.save_checkpoint = save_checkpoint
+
+
+def _keep_patience() -> None:
+    """Lets checkpoints carry the best loss and the count of ``--patience``.
+
+    fairseq keeps them as attributes of a function alone, so a continued training would begin both anew.
+    """
+    from fairseq.trainer import Trainer
+    from fairseq_cli.train import should_stop_early
+
+    save, load = Trainer.save_checkpoint, Trainer.load_checkpoint
+
+    @functools.wraps(save)
+    def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
+        return save(self, filename, {**extra_state, PATIENCE: dict(vars(should_stop_early))})
+
+    @functools.wraps(load)
+    def load_checkpoint(self: Any, *args: Any, **options: Any) -> Any:
+        extra_state = load(self, *args, **options)
+        vars(should_stop_early).update((extra_state or {}).get(PATIENCE, {}))
+        return extra_state
+
+    Trainer.save_checkpoint, Trainer.load_checkpoint = save_checkpoint, load_checkpoint
 
 
 if __name__ == "__main__":
