@@ -82,6 +82,12 @@ def test_a_recipe_without_text_trains_and_is_not_reproduced(write):
         Sweep(parse(["small"]))
 
 
+def test_runs_do_not_go_into_the_folder_of_other_output(write, tmp_path):
+    (tmp_path / "mine_data.toml").write_text(f'extends = "{write(DATA)}"')
+    with pytest.raises(Failure, match=r"the recipe mine_data would train in .*/mine/data, which has other files"):
+        Sweep(parse([str(tmp_path / "mine_data.toml")]))
+
+
 @pytest.mark.parametrize(
     "text,message",
     [

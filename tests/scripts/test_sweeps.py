@@ -175,6 +175,10 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
     plan = planned(snakemake(tmp_path, "-n", "--cores", 2, **config))
     steps = {"prepare": 1, "train": 4, "average": 4, "score": 12, "collect": 4, "report": 1}
     assert plan == {**steps, "total": 26} and not (tmp_path / "out").exists()
+    for cores, threads, at_a_time in ((16, 1, 4), (16, 5, 3)):  # no more than there are trainings
+        options = ["-n", "--printshellcmds", "--cores", cores, "--set-threads", f"train={threads}"]
+        said = snakemake(tmp_path, *options, **config).stdout
+        assert said.count(f"RUNS_AT_A_TIME={at_a_time} ") == 4
     wrong = {
         "unknown architecture 'rofromer_tiny'": {**config, "archs": "rofromer_tiny"},
         "nowhere not found: give the folder with the raw text of demo": {**config, "data": "nowhere"},

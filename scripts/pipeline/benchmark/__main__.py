@@ -9,9 +9,10 @@ from typing import Sequence
 import torch
 
 from ..command import Parser, run, split_at_dashes, to_path
-from ..files import write_json
+from ..files import read_json, write_json
+from ..shape import COMMAND, problem
 from . import BenchmarkError, machine, quiet
-from .output import as_command, as_text
+from .output import as_command, as_text, measured_as
 
 BENCHMARKS = ("train", "decode", "rope", "attention", "criterion", "prepare")
 """Modules with ``add_arguments`` and ``run``, whose first line says what they measure. They import fairseq, which may
@@ -48,11 +49,11 @@ def build_parser() -> Parser:
     return parser
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace, command: str) -> None:
     """Checks and completes the options that all share.
 
     Raises:
-        BenchmarkError: a number, a device or a folder that cannot be used.
+        BenchmarkError: a number, a device or a folder that cannot be used, or a file with figures of another command.
     """
     if args.repeats < 2:
         raise BenchmarkError(f"--repeats must be at least 2, not {args.repeats}")
@@ -67,8 +68,19 @@ def check(args: argparse.Namespace) -> None:
     args.device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if args.out and (args.out == RESULTS or args.out.is_dir()):
         args.out = args.out / f"benchmark-{args.command}-{args.device.type}.json"
-    if args.out and not args.out.resolve().parent.is_dir():
-        raise BenchmarkError(f"{args.out.parent}: no such folder for --out")
+    if args.out:
+        _check_file(args.out, command)
+
+
+def _check_file(out: Path, command: str) -> None:
+    if out.suffix != ".json":
+        raise BenchmarkError(f"{out}: no such folder for --out; make it, or name a file that ends in .json")
+    if not out.resolve().parent.is_dir():
+        raise BenchmarkError(f"{out.parent}: no such folder for --out")
+    if out.exists():
+        before = read_json(out)
+        if problem(before, {"command": COMMAND}) or not measured_as(before["command"], command):
+            raise BenchmarkError(f"{out} has the figures of another command: name another file, or remove this one")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -76,8 +88,9 @@ def main(argv: Sequence[str]) -> None:
     options, flags = split_at_dashes(argv)
     args = build_parser().parse_args(options)
     args.flags = flags
-    check(args)
-    result = {**args.measure(args), "command": as_command(argv)}
+    command = as_command(argv)
+    check(args, command)
+    result = {**args.measure(args), "command": command}
     result["machine"] = machine.describe(args.device)
     print(as_text(result), flush=True)
     if args.out:

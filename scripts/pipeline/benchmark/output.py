@@ -14,8 +14,21 @@ PATHS = ("--out", "--corpus")
 
 def as_command(words: Sequence[str]) -> str:
     """The command line, without folders, which mean nothing on another machine."""
-    shown = ["PATH" if previous in PATHS and word[:1] != "-" else word for previous, word in zip(["", *words], words)]
-    return shlex.join(["scripts/benchmark.sh", *shown])
+    shown = ["scripts/benchmark.sh"]
+    for previous, word in zip(["", *words], words):
+        option, given, _ = word.partition("=")
+        if given and option in PATHS:
+            shown.append(f"{option}=PATH")
+        else:
+            shown.append("PATH" if previous in PATHS and word[:1] != "-" else word)
+    return shlex.join(shown)
+
+
+def measured_as(command: str, other: str) -> bool:
+    """Whether two command lines, as of :func:`as_command`, measure the same, wherever they write it."""
+    places = ("--out", "--out=PATH", "PATH")
+    words, others = ([word for word in shlex.split(line) if word not in places] for line in (command, other))
+    return words == others
 
 
 def as_table(rows: List[Dict[str, Any]]) -> str:

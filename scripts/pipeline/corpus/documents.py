@@ -29,8 +29,10 @@ HELD_OUT = ("test", "valid")
 def find_files(name: str) -> List[Path]:
     """The files of a set: a file, all files in a folder, or ``NAME.*``, in the order of their names.
 
+    Hidden files, and what editors keep of an older text (``NAME~``), do not count.
+
     Raises:
-        CorpusError: there are none.
+        CorpusError: there are none, or one is there twice, plain and gzipped.
     """
     path = Path(name)
     if path.is_file():
@@ -40,9 +42,11 @@ def find_files(name: str) -> List[Path]:
     else:
         beginning = f"{path.name}."
         found = [file for file in path.parent.glob("*") if path.name and file.name.startswith(beginning)]
-    files = sorted(file for file in found if file.is_file())
+    files = sorted(file for file in found if file.is_file() and file.name[-1] != "~")
     if not files:
         raise CorpusError(f"{name}: no such file or folder, nor {name}.*, or an empty folder: check the name")
+    if twice := [file for file in files if file.with_name(f"{file.name}.gz") in files]:
+        raise CorpusError(f"{twice[0]} is there twice, plain and as .gz: remove one, or name the files")
     return files
 
 

@@ -161,7 +161,7 @@ def check_subwords(parser: Parser, subwords: str, given: List[str]) -> None:
 
 def given_options(args: argparse.Namespace) -> List[str]:
     """The names of the options that the user gave."""
-    return [name for name, value in vars(args).items() if value not in (None, False, [])]
+    return [name for name, value in vars(args).items() if value is not None and value is not False and value != []]
 
 
 def flag(name: str) -> str:

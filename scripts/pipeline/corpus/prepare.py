@@ -16,7 +16,7 @@ import argparse
 import logging
 import shutil
 from pathlib import Path
-from typing import Sequence, Tuple
+from typing import Dict, Sequence, Tuple
 
 from ..command import Failure, run, say
 from ..files import sha256, write_json
@@ -60,8 +60,10 @@ class Preparation:
         """
         files = [text.find(prefix, lang) for prefix in self.prefixes.values() for lang in self.langs]
         self._check(files)
+        hashes = [sha256(file) for file in files]
+        self._check_sets(hashes)
         with locked(self.out, AS_LONG_AS_IT_TAKES):
-            self._steps([sha256(file) for file in files])
+            self._steps(hashes)
             args = self.args
             info = {
                 "source": args.source,
@@ -87,6 +89,15 @@ class Preparation:
                 check_test_set(str(file), sum(1 for _ in read_file(file)))
         check_room(self.out, files, COPIES)
         self.splitting.check(files[: len(self.langs)])
+
+    def _check_sets(self, hashes: Sequence[str]) -> None:
+        """Raises Failure if two sets are the same text: a model would be scored on what it has seen."""
+        seen: Dict[Tuple[str, str], str] = {}
+        for subset, pair in zip(self.prefixes, zip(hashes[::2], hashes[1::2])):
+            if pair in seen:
+                text_of = f"{self.prefixes[subset]}: the text of {seen[pair]} is that of {subset}, too"
+                raise Failure(f"{text_of}; give each of --train, --valid, --test its own")
+            seen[pair] = subset
 
     def _steps(self, hashes: Sequence[str]) -> None:
         """Runs the steps, each with its settings. Trained runs know their data by these lines: never change them."""

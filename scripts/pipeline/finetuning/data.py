@@ -30,7 +30,7 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
     Raises:
         Failure: a file of the model folder is missing or damaged, or the model takes too few tokens.
     """
-    remedy = f"run scripts/average.sh --run {run} again"
+    remedy = f"run scripts/average.sh --run {run} --data DATA again"
     prepared = read_prepared(run, remedy)
     processing = text_processing(run, prepared, prepared.source, prepared.target)
     prepared.check([file for file in run.iterdir() if file.name in prepared.sha256], remedy)

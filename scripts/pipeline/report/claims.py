@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..recipes import tomllib
+from ..results.file import wanted_updates
 from .comparison import Comparison, Difference
 from .systems import Label, System
 
@@ -81,7 +82,7 @@ def _with_flag(systems: Sequence[System], plain: System, flag: str) -> Optional[
     for system in systems:
         if system.arch == plain.arch and system.runs and flag in system.flags and flag not in plain.flags:
             rest = {name: value for name, value in system.flags.items() if name != flag}
-            updates = {result["training"]["updates"] for result in [*system.results, *plain.results]}
+            updates = {wanted_updates(result) for result in [*system.results, *plain.results]}
             if rest == plain.flags and len(updates) == 1:
                 return system
     return None

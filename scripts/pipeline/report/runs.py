@@ -3,7 +3,7 @@
 import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
-from ..results.file import TEXT_COUNTS, Result
+from ..results.file import TEXT_COUNTS, Result, wanted_updates
 from .benchmarks import Steps
 from .systems import Label, System, mean
 
@@ -148,7 +148,7 @@ def changes(system: System, than: System) -> str:
     own, other = system.flags, than.flags
     changed = [f"{flag} {own[flag]}".strip() for flag in own if own[flag] != other.get(flag)]
     changed += [f"without {flag}" for flag in other if flag not in own]
-    updates = system.results[0]["training"]["updates"]
-    if updates != than.results[0]["training"]["updates"]:
+    updates = wanted_updates(system.results[0])
+    if updates != wanted_updates(than.results[0]):
         changed.append(f"{updates:,} updates")
     return ", ".join(changed)

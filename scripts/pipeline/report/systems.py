@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..results.file import Broken, Result
+from ..results.file import Broken, Result, wanted_updates
 from ..scoring.scored import BLEU
 from ..scoring.statistics import bleu, rows
 
@@ -140,7 +140,7 @@ def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[B
 def group(results: Sequence[Result]) -> List[System]:
     """The systems of one recipe, in the order of their names, from its finished runs.
 
-    It does not average seeds that differ in data, flags or updates: each such setting is a variant.
+    It does not average seeds that differ in data, flags or wanted updates: each such setting is a variant.
     """
     trained: Dict[Tuple[str, str, str], Dict[Tuple[str, int], Dict[int, Result]]] = {}
     for result in results:
@@ -176,8 +176,5 @@ def _text(result: Result, test: Dict[str, Any]) -> Any:
 
 
 def _settings(result: Result) -> Tuple[str, int]:
-    """Data, flags and updates, as far as recorded; for an unfinished run, the updates that were wanted."""
-    updates = result["training"]["updates"]
-    if result.get("unfinished"):
-        updates = int(result["run"].get("max_update") or updates)
-    return SEED.sub("", result.get("settings") or result["run"]["flags"]), updates
+    """Data, flags and the updates that were wanted, as far as recorded."""
+    return SEED.sub("", result.get("settings") or result["run"]["flags"]), wanted_updates(result)

@@ -137,7 +137,7 @@ def _averaged(run: Path) -> int:
     """How many checkpoints were averaged, from the stamp of average.sh."""
     averaged = read_stamp(run, "average").get("averaged")
     if not isinstance(averaged, int):
-        raise ResultError(f"{run} is not averaged: run scripts/average.sh --run {run} first")
+        raise ResultError(f"{run} is not averaged: run scripts/average.sh --run {run} --data DATA first")
     return averaged
 
 

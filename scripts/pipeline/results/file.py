@@ -51,6 +51,11 @@ SHAPE: Dict[str, Any] = {
 Result = Dict[str, Any]
 
 
+def wanted_updates(result: Result) -> int:
+    """How many updates a run may have, which may end earlier (``--patience``); if not recorded, how many it has."""
+    return int(result["run"].get("max_update") or result["training"]["updates"])
+
+
 class ResultError(Failure):
     """A run or a result file is not complete, or not consistent; the message names the file and the remedy."""
 

@@ -26,7 +26,7 @@ def averaged(run: Path) -> Path:
     """
     checkpoint = run / "checkpoint.pt"
     if not checkpoint.is_file():
-        raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} first")
+        raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")
     return checkpoint
 
 

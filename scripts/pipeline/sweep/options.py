@@ -5,7 +5,7 @@ import shlex
 from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Type
 
 from ..command import Failure, Parser, not_empty, seeds_of, split_at_dashes, to_path, whole_number, words_of
-from ..recipes import recipe_names
+from ..recipes import load_recipe, recipe_names
 
 
 class ConfigParser(Parser):
@@ -15,19 +15,25 @@ class ConfigParser(Parser):
         raise Failure(f"{message} (config entries are options of scripts/reproduce.sh --help)")
 
 
+def _complete() -> List[str]:
+    """The recipes that name their text, and are not for fine-tuning."""
+    recipes = {name: load_recipe(name) for name in recipe_names()}
+    return [name for name, recipe in recipes.items() if recipe.tests and recipe.kind.trained_by == "train.sh"]
+
+
 def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = Parser) -> argparse.Namespace:
     """The options of ``scripts/reproduce.sh``; ``flags`` are the words behind ``--``."""
     options, flags = split_at_dashes(argv)
     parser = kind(doc, "fairseq-train")
     number = whole_number(1)
     parser.add_argument(
-        "recipe", help=f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file"
+        "recipe", help=f"a name in scripts/recipes ({', '.join(_complete())}), or the path of any .toml file"
     )
     parser.add_argument(
         "--data",
         type=to_path,
-        help="folder with the recipe's raw text (default: data/RECIPE in the project, or the folder of a .toml file "
-        "elsewhere; WMT14 is downloaded)",
+        help="folder with the raw text (default: data/RECIPE in the project, with the name of the recipe whose data it "
+        "shares, or the folder of a .toml file elsewhere; WMT14 is downloaded)",
     )
     parser.add_argument("--mirror", type=not_empty, help="as in scripts/download.sh")
     parser.add_argument("--news-commentary", metavar="N", help="as in scripts/download.sh")
@@ -52,7 +58,10 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
         help="random seeds; all systems run with the first before any with the second (default: 1)",
     )
     parser.add_argument(
-        "--out", type=to_path, help="output folder: data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE)"
+        "--out",
+        type=to_path,
+        help="output folder: data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE, or the folder of the recipe "
+        "whose data it shares)",
     )
     parser.add_argument(
         "--results",
@@ -86,7 +95,7 @@ def parse_config(config: Mapping[str, Any]) -> argparse.Namespace:
         if not words or any(word is None or isinstance(word, (dict, list)) for word in words):
             raise Failure(f"config entry '{name}' must be a value or a list of values, not {value!r}")
     if "recipe" not in config:
-        raise Failure(f"no recipe: give --config recipe=NAME; there are: {' '.join(recipe_names())}")
+        raise Failure(f"no recipe: give --config recipe=NAME; there are: {' '.join(_complete())}")
     entries = dict(config)
     argv = [str(entries.pop("recipe"))]
     variants, flags = entries.pop("variants", []), entries.pop("flags", [])

@@ -26,6 +26,8 @@ from ..shape import COMMAND
 from ..systems import read_systems
 
 ROOT = Path(__file__).parents[3]
+OWN = ("data", "raw", "joined", "results", "report")
+"""The folders in the output that hold no runs."""
 
 
 class Sweep:
@@ -65,6 +67,8 @@ class Sweep:
                 raise Failure(f"{folder} is no folder: name another one")
         # beside the runs of the recipe with the same data
         self.runs = self.out / recipe.name.removeprefix(f"{recipe.data}_") if recipe.data != recipe.name else self.out
+        if self.runs.parent == self.out and self.runs.name in OWN:
+            raise Failure(f"the recipe {recipe.name} would train in {self.runs}, which has other files: rename it")
         self.downloads = recipe.download and not args.data
         self.raw: Path = self.out / "raw" if self.downloads else args.data or recipe.raw
         given = [("--mirror", args.mirror), ("--news-commentary", args.news_commentary)]

@@ -60,7 +60,7 @@ def _load(args: argparse.Namespace) -> "Translator":
 
     checkpoint = args.run / "checkpoint.pt"
     if not checkpoint.is_file():
-        raise Failure(f"{checkpoint}: no such checkpoint: run scripts/average.sh --run {args.run} first")
+        raise Failure(f"{checkpoint}: no such checkpoint: run scripts/average.sh --run {args.run} --data DATA first")
     try:
         return Translator(args.run, args.beam, float(args.lenpen), engine=args.engine, quantization=args.quantization)
     except ValueError as error:

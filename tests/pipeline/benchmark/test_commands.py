@@ -1,5 +1,6 @@
 """The benchmarks' command lines on tiny models: tables and files, refusals."""
 
+import json
 import tempfile
 
 import pytest
@@ -126,6 +127,7 @@ def test_prepare_compares_with_the_libraries_and_makes_the_same_files(tmp_path, 
         ([*TRAIN, "--repeats", "1"], "--repeats must be at least 2, not 1"),
         ([*TRAIN, "--tokens", "-5"], "--tokens must not be negative"),
         ([*TRAIN, "--out", "nowhere/x.json"], "nowhere: no such folder for --out"),
+        ([*TRAIN, "--out", "nowhere"], "nowhere: no such folder for --out; make it, or name a file that ends in .json"),
         ([*DECODE, "--sentences", "0"], "must be at least 1"),
         (["rope", "--head-dim", "3"], "--head-dim even"),
         (["rope", "--", "--encoder-layers", "1"], "rope takes no flags of fairseq-train"),
@@ -137,6 +139,22 @@ def test_what_cannot_be_measured_is_said_in_one_line(words, message):
     with pytest.raises(BenchmarkError) as failed:
         main(words)
     assert message in str(failed.value) and "\n" not in str(failed.value)
+
+
+def test_a_file_is_replaced_by_the_same_measurement_alone(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(rope, "CALLS", 1)
+    words = ["rope", "--sentences", "2", "--length", "3", "--heads", "2", "--head-dim", "4", "--device", "cpu"]
+    main([*words, "--repeats", "2", "--out", str(tmp_path)])
+    out = tmp_path / "benchmark-rope-cpu.json"
+    before = out.stat().st_mtime_ns
+    with pytest.raises(BenchmarkError, match=f"{out} has the figures of another command"):
+        main([*words, "--repeats", "3", "--out", str(tmp_path)])
+    assert out.stat().st_mtime_ns == before
+    main([*words, "--repeats", "2", f"--out={out}"])
+    assert out.stat().st_mtime_ns > before and json.loads(out.read_text())["command"].endswith(" --out=PATH")
+    out.write_text('{"command": 5}')
+    with pytest.raises(BenchmarkError, match="another command"):
+        main([*words, "--repeats", "2", "--out", str(out)])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -47,6 +47,11 @@ def test_a_name_stands_for_a_file_a_folder_or_the_files_that_begin_with_it(write
     assert find_files(str(files["training.en"])) == [files["training.en"]]
     assert find_files(str(tmp_path / "train")) == [files["train.de.gz"], files["train.en"]]
     assert find_files(f"{tmp_path}/books") == [files["books/a.md"], files["books/b/2.md"]]
+    again = write("train.en.gz", "x\n")
+    with pytest.raises(CorpusError, match=r"train\.en is there twice, plain and as \.gz: remove one"):
+        find_files(str(tmp_path / "train"))
+    again.rename(again.with_name("train.en~"))
+    assert find_files(str(tmp_path / "train")) == [files["train.de.gz"], files["train.en"]]
     for name in ("valid", "train.e", "books/a.md/x"):
         with pytest.raises(CorpusError, match=r"no such file or folder, nor .*\.\*, or an empty folder"):
             find_files(str(tmp_path / name))

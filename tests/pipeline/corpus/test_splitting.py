@@ -79,6 +79,7 @@ def test_no_ratio_is_asked_of_pieces_in_two_scripts(tmp_path):
         ([*SETS, "--codes", "x"], "--codes is for --binarized"),
         ([*SETS, "--ratio", "0.5"], "argument --ratio: must be a number, at least 1, or none, not '0.5'"),
         ([*SETS, "--ratio", "nan"], "not 'nan'"),
+        ([*SETS, "--subwords", "sentencepiece", "--merges", "0"], "--merges is for --subwords bpe"),
         (["--train", "a"], "the following arguments are required: --valid, --test"),
         (["--binarized", "x"], "--binarized needs --subwords: 'bpe' (Moses tokens"),
         (["--binarized", "x", "--subwords", "bpe", "--merges", "9"], "--merges is for raw text"),

@@ -4,6 +4,8 @@ import gzip
 
 import pytest
 
+from pipeline.command import Failure
+from pipeline.corpus.prepare import main as prepare
 from pipeline.corpus.text import CorpusError, clean, copy, join
 
 LANGS = ("en", "de")
@@ -74,6 +76,16 @@ def test_a_damaged_gzip_file_is_refused(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(CorpusError, match=r"in.en not found"):
         copy(str(tmp_path / "in"), str(tmp_path / "out"), LANGS)
+
+
+def test_one_text_for_two_sets_is_refused(tmp_path):
+    for name, text in (("train", "a\nb\n"), ("test", "c\nd\n")):
+        for lang in LANGS:
+            (tmp_path / f"{name}.{lang}").write_text(text)
+    train, test, out = str(tmp_path / "train"), str(tmp_path / "test"), tmp_path / "out"
+    with pytest.raises(Failure, match="test: the text of valid is that of test, too; give each of --train"):
+        prepare(["--", "--train", train, "--valid", test, "--test", test, "--out", str(out)])
+    assert not out.exists()
 
 
 def test_cleaning_counts_each_rule(tmp_path):

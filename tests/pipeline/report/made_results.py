@@ -47,10 +47,12 @@ def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=10
         measured: ``threads`` and ``jobs``, if they are recorded.
         unfinished: the reason.
         more: further entries.
-        updates: that it reached, of 20.
+        updates: that it reached.
+        wanted: how many it was to reach (20).
         rates: of each test set, how much of it is wrong; all others become names of test sets.
     """
     measured, reason, more = options.pop("measured", {}), options.pop("unfinished", ""), options.pop("more", {})
+    wanted = options.pop("wanted", 20)
     updates, rates = options.pop("updates", 20), options.pop("rates", {}) | options
     points = {"updates": [updates], "seconds": [9], "nll": [2.0]}
     made = {
@@ -66,7 +68,7 @@ def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=10
             "flags": f"--arch {arch} --seed {seed} {flags}".strip(),
             "versions": {"python": "3"},
             "machine": machine,
-            "max_update": "20",
+            "max_update": str(wanted),
             **measured,
         },
         "training": {

@@ -185,7 +185,7 @@ def test_variants_are_decided_by_validation(tmp_path):
 
 def test_seeds_of_other_settings_are_systems_of_their_own(tmp_path):
     result(tmp_path, ROTARY, 1, test=0.1)
-    result(tmp_path, ROTARY, 2, test=0.1, updates=7)
+    result(tmp_path, ROTARY, 2, test=0.1, updates=7, wanted=7)
     result(tmp_path, LEARNED, 1, test=0.1)
     result(tmp_path, LEARNED, 2, test=0.1, flags="--dropout 0.5")
     made = recipe(tmp_path, archs=[ROTARY, LEARNED])
@@ -195,6 +195,15 @@ def test_seeds_of_other_settings_are_systems_of_their_own(tmp_path):
         f"{LEARNED} (settings 1)",
         f"{LEARNED} (settings 2)",
     ]
+
+
+def test_seeds_that_stop_early_are_one_system(tmp_path):
+    for seed, updates in ((1, 12), (2, 15)):
+        result(tmp_path, ROTARY, seed, test=0.1, updates=updates)
+        result(tmp_path, LEARNED, seed, test=0.4, updates=updates + 2)
+    made = recipe(tmp_path, archs=[ROTARY, LEARNED])
+    assert sorted(names(made)) == [ROTARY, LEARNED] and row(made, ROTARY)["seeds"] == "1, 2"
+    assert made["systems"][0].average("updates") == 13.5
 
 
 def test_published_figures_stand_beside_the_systems_of_their_test_set(tmp_path):
