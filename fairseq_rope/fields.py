@@ -9,7 +9,7 @@ its sizes, and checkpoints of the command line would hold a dictionary in place 
 from argparse import ArgumentParser, Namespace
 from typing import Any, Callable, Dict, List, NoReturn, cast
 
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 
 NO_FLAGS = (
     *("_name", "arch", "no_token_positional_embeddings"),
@@ -18,6 +18,9 @@ NO_FLAGS = (
 )
 """Fields that are handed on as they are: the architecture and what it sets, what fairseq's presets derive from other
 fields, and two whose flags fairseq parses into what its model cannot read."""
+
+KEPT = ("max_target_positions",)
+"""Fields that :func:`keep` writes, and that are flags of some models alone."""
 
 
 def fill(architecture: Callable[[Any], None], args: Any) -> None:
@@ -55,7 +58,8 @@ def parse_fields(cfg: Any, add_args: Callable[[ArgumentParser], None]) -> Namesp
     flags = vars(parser.parse_args([]))
     given = cast(Dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
     fields = {name: value for name, value in given.items() if value is not None}
-    others = {name: fields.pop(name) for name in NO_FLAGS if name in fields}
+    no_flags = {*NO_FLAGS, *(name for name in KEPT if name not in flags)}
+    others = {name: fields.pop(name) for name in no_flags if name in fields}
     words: List[str] = []
     for name, value in fields.items():
         if name not in flags:
@@ -67,6 +71,13 @@ def parse_fields(cfg: Any, add_args: Callable[[ArgumentParser], None]) -> Namesp
             words.append(f"--{name.replace('_', '-')}" + ("" if is_switch else f"={value}"))
     parsed = vars(parser.parse_args(words))
     return Namespace(**others, **{name: parsed[name] for name in fields})
+
+
+def keep(cfg: Any, **values: Any) -> None:
+    """Writes what follows from the task into the section ``model`` of a configuration, for its checkpoints."""
+    if OmegaConf.is_config(cfg):
+        with open_dict(cfg):
+            cfg.update(values)
 
 
 class _Parser(ArgumentParser):

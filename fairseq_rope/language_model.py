@@ -8,7 +8,7 @@ from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 
-from .fields import parse_fields
+from .fields import keep, parse_fields
 from .options import add_position_args, build_position, reject_unsupported
 from .stacks import PositionalTransformerDecoder
 from .training.dropout import replace_dropout
@@ -37,7 +37,7 @@ class RoFormerLanguageModel(TransformerLanguageModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerLanguageModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
-        args = parse_fields(args, cls.add_args)
+        given, args = args, parse_fields(args, cls.add_args)
         reject_unsupported(args)
         if getattr(args, "decoder_layers_to_keep", None):
             args.decoder_layers = len(args.decoder_layers_to_keep.split(","))
@@ -47,6 +47,7 @@ class RoFormerLanguageModel(TransformerLanguageModel):
         name, limit = limits[0]
         before = name == "tokens_per_sample" and getattr(task.args, "add_bos_token", False)  # a block begins with <s>
         args.max_target_positions = limit + before
+        keep(given, max_target_positions=args.max_target_positions)
         cfg = TransformerConfig.from_namespace(args)
         source, target = task.source_dictionary, task.target_dictionary
         embed_tokens = cls.build_embedding(args, source, args.decoder_input_dim)

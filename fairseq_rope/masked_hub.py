@@ -90,15 +90,15 @@ class MaskedHub(RobertaHubInterface):
 def bpe_options(folder: str, data: str, bpe: Any) -> Any:
     """Keyword arguments for fairseq that choose how text is split.
 
-    By default it is as ``vocab.txt`` says if it is there, else as the checkpoint says. fairseq's own default is to
+    By default it is as the checkpoint says, or else as ``vocab.txt`` says if it is there. fairseq's own default is to
     download the pieces of GPT-2.
 
     Args:
         folder: the model folder.
-        data: of the dictionary, absolute or relative to ``folder``.
+        data: of the dictionary; relative to ``folder`` if it begins with a dot.
         bpe: a name of ``--bpe``, or None.
     """
-    places = [Path(folder), Path(folder, data)]
+    places = [Path(folder), Path(folder, data) if data.startswith(".") else Path(data)]
     vocabulary = next((place / VOCABULARY for place in places if (place / VOCABULARY).is_file()), None)
     if vocabulary is not None:
         return {"bpe": bpe or "wordpiece", "wordpiece_vocab": str(vocabulary)}

@@ -12,7 +12,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from .fields import parse_fields
+from .fields import keep, parse_fields
 from .masked_hub import MaskedHub, bpe_options
 from .options import add_position_args, build_position, reject_unsupported
 from .stacks import PositionalTransformerEncoder
@@ -72,6 +72,9 @@ class RoFormerMaskedModel(RobertaModel):
         model = found["models"][0]
         if not isinstance(model, RobertaModel):
             raise ValueError(f"{model_name_or_path} has no masked language model: it is a {type(model).__name__}")
+        kept = getattr(found["args"].bpe, "_name", found["args"].bpe)
+        if bpe not in (None, kept):
+            raise ValueError(f"the training had --bpe {kept}, which fairseq keeps: leave bpe={bpe!r} out")
         return MaskedHub(found["args"], found["task"], model).eval()
 
     @classmethod
@@ -96,7 +99,7 @@ class RoFormerMaskedModel(RobertaModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerMaskedModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
-        args = parse_fields(args, cls.add_args)
+        given, args = args, parse_fields(args, cls.add_args)
         reject_unsupported(args)
         if getattr(args, "mha_heads_to_keep", -1) != -1:
             raise ValueError("--mha-heads-to-keep is not supported here: an encoding serves all heads of a layer")
@@ -105,6 +108,7 @@ class RoFormerMaskedModel(RobertaModel):
             args.checkpoint_activations = True
         if getattr(args, "max_positions", None) is None:
             args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
+        keep(given, max_positions=args.max_positions)
         base_architecture(args)
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))
         replace_dropout(model)

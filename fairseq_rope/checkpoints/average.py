@@ -77,7 +77,7 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
                 shapes = f"{tuple(value.shape)} instead of {tuple(sums[name].shape)}"
                 raise CheckpointError(f"{path}: parameter {name} has shape {shapes}")
             if value.is_floating_point():
-                if not value.isfinite().all():
+                if not value.float().isfinite().all():
                     raise CheckpointError(f"{path}: parameter {name} holds NaN or infinity: training had diverged")
                 sums[name] = sums[name] + value.float() if name in sums else value.float()
             else:

@@ -7,9 +7,13 @@ import subprocess
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Mapping, Optional
+
+from .files import read_shaped, write_json
+from .shape import NULL_OR_TEXT, TEXT
 
 CPU_INFO = Path("/proc/cpuinfo")
+RECORD = {"versions": {"*": TEXT}, "machine": TEXT, "commit?": NULL_OR_TEXT, "threads?": TEXT}
 PACKAGES = ("fairseq", "fairseq-fixed", "torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "sentencepiece")
 
 
@@ -54,3 +58,28 @@ def machine() -> str:
 def provenance(root: Path) -> Dict[str, Any]:
     """Commit, versions and machine, for the record of a run."""
     return {"commit": commit(root), "versions": versions(), "machine": machine()}
+
+
+def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: bool) -> None:
+    """Writes the record of a run as JSON, with commit, versions and machine.
+
+    In the record of a run that continues, a condition that changed has both values. If its times depend on that
+    condition, the record no longer says how many runs shared the machine.
+
+    Raises:
+        Failure: the record so far is damaged.
+    """
+    now: Dict[str, Any] = {**{key: str(value) for key, value in record.items()}, **provenance(root)}
+    if continues and path.is_file():
+        before = read_shaped(path, RECORD, "remove it")
+        if any(before.get(key) != now.get(key) for key in ("machine", "threads", "jobs", "devices")):
+            now.pop("jobs", None)
+        now.update({key: _both(before.get(key), now[key]) for key in ("machine", "commit", "threads")})
+        now["versions"] = {name: _both(before["versions"].get(name), value) for name, value in now["versions"].items()}
+    write_json(path, now)
+
+
+def _both(before: Optional[str], now: Optional[str]) -> Optional[str]:
+    if before is None or now is None:
+        return now
+    return before if f", then {before}".endswith(f", then {now}") else f"{before}, then {now}"

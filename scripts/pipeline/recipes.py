@@ -7,9 +7,9 @@ text consists of hyper-parameters: it is for data that are prepared already.
 import re
 import shlex
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .command import MOST, Failure
 from .languages import RULE, is_language
@@ -38,6 +38,9 @@ TRANSLATION = ("source", "target", "download", "join", "target_tokens")
 """Entries that language models do not have."""
 FINE_TUNING = ("learning_rates", "seeds", "epochs", "batch")
 """Entries of a recipe for ``scripts/finetune.sh``."""
+
+BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences")
+"""Flags of fairseq-train that choose the batch by hand."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,11 @@ class Recipe:
     @property
     def prepare_options(self) -> List[str]:
         return shlex.split(self.prepare)
+
+
+def names_batch(flags: Sequence[str]) -> bool:
+    """Whether the flags choose the batch by hand."""
+    return any(flag.split("=")[0] in BATCH for flag in flags)
 
 
 def recipe_names() -> List[str]:
@@ -159,6 +167,10 @@ def _load(path: Path, extending: Tuple[Path, ...]) -> Recipe:
         base.update(data=path.stem, raw=raw)
     recipe = Recipe(**{**base, **entries, "name": path.stem, "option": path.stem if bundled else str(path)})
     _check_values(path, recipe)
+    if recipe.target_tokens and names_batch(recipe.train_flags):
+        if "target_tokens" in entries:
+            raise Failure(f"{path}: 'target_tokens' and 'flags' both choose the batch: leave one out")
+        recipe = replace(recipe, target_tokens=None)
     return recipe
 
 

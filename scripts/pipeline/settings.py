@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from .command import Failure, say
-from .files import read_shaped
+from .files import read_shaped, sha256
 from .shape import WHOLE
 from .steps import fingerprint
 
@@ -16,7 +16,7 @@ RESERVED = (
     *("--seed", "--arch", "--max-update", "--save-dir", "--save-interval-updates", "--keep-interval-updates"),
     *("--user-dir", "--log-format", "--source-lang", "--target-lang", "--task", "--no-save", "--restore-file"),
     *("--reset-optimizer", "--reset-dataloader", "--reset-lr-scheduler", "--reset-meters"),
-    *("--checkpoint-suffix", "--no-last-checkpoints"),
+    *("--checkpoint-suffix", "--no-last-checkpoints", "--no-save-optimizer-state"),
 )
 """Flags of fairseq-train that the scripts set themselves, or that would contradict the settings of the run."""
 
@@ -25,10 +25,6 @@ SHORT = ("-a", "-s", "-t")
 
 COMPLETE = ("--save-interval",)
 """Flags of fairseq-train that begin like a reserved one; other words that do so are abbreviations of it."""
-
-BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences", "--required-batch-size-multiple")
-"""Flags that choose the batch by hand."""
-
 
 MULTIPLE = 8
 """The size of a batch is a multiple of this: fairseq-train's default of ``--required-batch-size-multiple``."""
@@ -45,9 +41,28 @@ def data_line(data: Path) -> str:
 
 
 def train_line(flags: Sequence[str], save_every: int, target_tokens: Optional[int], devices: int) -> str:
-    """The line that names how a model is trained; without ``target_tokens`` an update has a batch of each device."""
+    """The line that names how a model is trained; without ``target_tokens`` an update has a batch of each device.
+
+    Raises:
+        Failure: the model of ``--finetune-from-model`` is missing; its content is named as well.
+    """
     tokens = f" target tokens {target_tokens}" if target_tokens else f" devices {devices}" if devices > 1 else ""
-    return f"train {' '.join(flags)} --save-interval-updates {save_every}{tokens}"
+    start = f" from {sha256(file)}" if (file := _pretrained(flags)) else ""
+    return f"train {' '.join(flags)} --save-interval-updates {save_every}{tokens}{start}"
+
+
+def _pretrained(flags: Sequence[str]) -> Optional[Path]:
+    given = _last(flags, "--finetune-from-model")
+    if given is not None and not Path(given).is_file():
+        raise Failure(f"{given}: no such file for --finetune-from-model")
+    return Path(given) if given is not None else None
+
+
+def _last(flags: Sequence[str], name: str) -> Optional[str]:
+    """The value of a flag, the last one if it is repeated."""
+    words = [word for flag in flags for word in flag.split("=", 1)]
+    given = [value for flag, value in zip(words, words[1:]) if flag == name]
+    return given[-1] if given else None
 
 
 def check_data(run: Path, data: Path) -> None:
@@ -68,17 +83,20 @@ def check_flags(flags: Sequence[str], more: Sequence[str] = ()) -> None:
             raise Failure(
                 f"{flag} does not go among the flags of fairseq-train: it has an option of its own, or is set here"
             )
+    if _last(flags, "--lr-scheduler") == "reduce_lr_on_plateau":
+        raise Failure(
+            "--lr-scheduler reduce_lr_on_plateau goes by the loss at the ends of epochs, where train.sh does not "
+            "validate: choose another one, or --patience N to end the training"
+        )
 
 
 def check_validation(data: Path, flags: Sequence[str]) -> None:
     """Raises Failure for a validation set smaller than a batch, which fairseq-train would take for an empty one."""
-    words = [word for flag in flags for word in flag.split("=", 1)]
-    given = [value for flag, value in zip(words, words[1:]) if flag == "--required-batch-size-multiple"]
-    least = int(given[-1]) if given and given[-1].isdecimal() else MULTIPLE
+    least = multiple(flags)
     path, pairs = data / "raw/valid.json", least
     if path.is_file():
         pairs = read_shaped(path, {"pairs": WHOLE}, f"run scripts/prepare.sh --out {data} again")["pairs"]
-    if pairs < least and "--disable-validation" not in words:
+    if pairs < least and "--disable-validation" not in flags:
         raise Failure(
             f"the validation set has {pairs} pairs, and fairseq-train needs {least}: prepare a larger one, or give "
             f"`-- --disable-validation` or `-- --required-batch-size-multiple {pairs}`"
@@ -104,6 +122,7 @@ def check_average(max_update: int, save_every: int, average: int, certain: bool 
     say(f"{message}, or call average.sh with --last {made}")
 
 
-def names_batch(flags: Sequence[str]) -> bool:
-    """Whether the flags choose the batch by hand."""
-    return any(flag.split("=")[0] in BATCH for flag in flags)
+def multiple(flags: Sequence[str]) -> int:
+    """The number of sentences of which the size of a batch is a multiple."""
+    given = _last(flags, "--required-batch-size-multiple") or ""
+    return int(given) if given.isdecimal() and int(given) else MULTIPLE

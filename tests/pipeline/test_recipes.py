@@ -82,6 +82,14 @@ def test_a_recipe_without_text_trains_and_is_not_reproduced(write):
         Sweep(parse(["small"]))
 
 
+def test_flags_that_choose_the_batch_replace_inherited_target_tokens(write):
+    by_tokens = load_recipe(str(write('extends = "wmt14_en_de"\nflags = "--required-batch-size-multiple 4"')))
+    assert by_tokens.target_tokens == 25000
+    assert load_recipe(str(write('extends = "wmt14_en_de"\nflags = "--max-tokens 2048"'))).target_tokens is None
+    with pytest.raises(Failure, match="'target_tokens' and 'flags' both choose the batch: leave one out"):
+        load_recipe(str(write('target_tokens = 9\nflags = "--update-freq=3"')))
+
+
 def test_runs_do_not_go_into_the_folder_of_other_output(write, tmp_path):
     (tmp_path / "mine_data.toml").write_text(f'extends = "{write(DATA)}"')
     with pytest.raises(Failure, match=r"the recipe mine_data would train in .*/mine/data, which has other files"):

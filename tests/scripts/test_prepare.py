@@ -202,16 +202,17 @@ def _applied(folder, file):
     return subprocess.run(command, input=text, capture_output=True, check=True, env=ENVIRONMENT).stdout
 
 
-def test_text_is_split_for_translation_as_for_training(odd_corpus, tmp_path):
+def test_text_is_split_for_translation_as_for_training(odd_corpus, tmp_path, capsys):
     data, out = tmp_path / "data", tmp_path / "run"
     prepare_odd(odd_corpus, data, "--keep-hyphens", "--vocabulary-threshold", 7)
     options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--max-update", 1, "--save-every", 1]
     run("scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 600)
     run("scripts/average.sh", "--run", out, "--data", data, "--last", 1)
     translator = Translator(out)
-    raw = (data / "raw/test.en").read_text(encoding="utf-8").split("\n")[:-1]
-    expected = (data / "bpe/test.en").read_text(encoding="utf-8").split("\n")[:-1]
+    raw, expected = ((data / name / "test.en").read_text(encoding="utf-8").split("\n")[:-1] for name in ("raw", "bpe"))
     assert translator.processing.split(raw) == expected
+    translator.translate(["", raw[0]])
+    assert "sentence 2: its translation has 200 tokens, the limit: it may be cut" in capsys.readouterr().err
 
 
 def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, whole, tmp_path):
@@ -241,8 +242,7 @@ def test_the_filtered_newstest2014_is_refused(corpus, tmp_path):
 
 
 def test_no_room_is_said_before_anything_is_written(corpus, tmp_path):
-    huge = tmp_path / "huge"
-    shutil.copytree(corpus, huge)
+    huge = shutil.copytree(corpus, tmp_path / "huge")
     with (huge / "train.en").open("r+b") as file:
         file.truncate(1 << 43)  # sparse: 8 TiB on no disk, and 56 are needed
     failed = prepare(huge, tmp_path / "out", fails=True)

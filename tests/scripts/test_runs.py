@@ -9,6 +9,9 @@ import time
 
 import pytest
 
+from pipeline.sweep.options import parse
+from pipeline.sweep.sweep import Sweep
+
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, parameters, run
 from ..helpers import same
 from ..processes import preloaded
@@ -61,6 +64,9 @@ def killed(raw, tmp_path_factory):
     """A recipe whose first run was ended by SIGTERM, what that left, and the same command once more."""
     out = tmp_path_factory.mktemp("runs") / "out"
     words = [str(word) for word in command(raw, out)]
+    sweep = Sweep(parse(words[1:]))
+    sweep.join()
+    run("scripts/prepare.sh", *sweep.prepare_options)  # in less time than below
     running = subprocess.Popen(
         words,
         cwd=ROOT,

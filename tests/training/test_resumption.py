@@ -48,6 +48,29 @@ def test_batches_that_are_made_anew_in_each_epoch_are_fairseqs(dataset):
     assert batches(dataset, epoch=3, update_epoch_batch_itr=True) == expected
 
 
+def test_another_size_of_batches_goes_on_at_the_same_share_of_the_epoch(dataset):
+    task = TranslationTask(TranslationConfig(), dataset.src_dict, dataset.tgt_dict)
+
+    def iterator(max_tokens):
+        return FairseqTask.get_batch_iterator(task, dataset, max_tokens=max_tokens, seed=1, disable_iterator_cache=True)
+
+    few, many = iterator(120), iterator(30)
+    epoch = few.next_epoch_itr()
+    for _ in range(len(few) // 3):
+        next(epoch)
+    seen = few.iterations_in_epoch / len(few)
+    many.load_state_dict(few.state_dict())
+    assert many.iterations_in_epoch / len(many) == pytest.approx(seen, abs=1 / len(many)) and len(many) > 2 * len(few)
+    again = iterator(120)
+    again.load_state_dict(few.state_dict())
+    assert again.iterations_in_epoch == few.iterations_in_epoch
+    for _ in range(len(few) - few.iterations_in_epoch - 1):
+        next(epoch)
+    fewer = iterator(1000)
+    fewer.load_state_dict(few.state_dict())  # rounded, it would be at the end
+    assert fewer.iterations_in_epoch == len(fewer) - 1
+
+
 def masked(epoch, workers=1):
     """The iterator of a masked training that begins in this epoch; its texts have equal lengths."""
     dictionary = Dictionary()

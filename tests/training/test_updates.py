@@ -9,6 +9,7 @@ from pipeline.benchmark.batch import dictionary, make_batch
 from pipeline.benchmark.models import configure, make_task
 
 from ..commands import SMALL, fairseq, parameters
+from ..helpers import same
 
 
 def trainer(fused, flags, seed=1, bf16=False):
@@ -48,6 +49,29 @@ def test_updates_in_bfloat16_are_close_to_stocks():
     losses = [[each.train_step([batch])["loss"] for _ in range(8)] for each in (ours, stock)]
     assert losses[0] == pytest.approx(losses[1], rel=2e-2)
     assert losses[0][-1] < 0.9 * losses[0][0]
+
+
+@pytest.mark.parametrize("precision", ["--fp16", "--bf16"])
+@pytest.mark.parametrize("optimizer", ["fused_adam", "adam"])
+def test_a_training_in_half_precision_goes_on_with_the_parameters_in_fp32(precision, optimizer):
+    flags, fused = [precision, "--fp16-init-scale", "4", "--share-all-embeddings"], optimizer == "fused_adam"
+    batch = make_batch(dictionary(50), sentences=3, length=5)
+    whole, part, continued, other = (trainer(fused, flags, seed) for seed in (1, 1, 2, 3))
+    for _ in range(2):
+        whole.train_step([batch])
+        part.train_step([batch])
+    state, weights = part.optimizer.state_dict(), part.model.state_dict()
+    continued.model.load_state_dict(weights)
+    continued._build_optimizer()
+    continued.optimizer.load_state_dict(state)
+    continued.set_num_updates(2)
+    for each in (whole, continued):
+        each.train_step([batch])
+    assert same(continued.model.state_dict(), whole.model.state_dict())
+    before = other.model.state_dict()
+    other.optimizer.load_state_dict(state)  # of other parameters than this model has
+    other.optimizer._sync_fp32_params_to_fp16()
+    assert same(other.model.state_dict(), before)
 
 
 def test_validation_of_fairseqs_trainer_equals_stocks():

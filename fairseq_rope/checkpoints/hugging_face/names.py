@@ -14,6 +14,7 @@ from ...positions.rope import RotaryEncoding, RotaryOptions
 from ..files import CheckpointError
 from .configuration import Configuration
 
+FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 OURS = "encoder.sentence_encoder"
 LAYER = {
     "attention.self.query": ("self_attn.q_proj", "CC"),
@@ -80,7 +81,7 @@ class Taken:
         if name not in self.left:
             raise CheckpointError(f"{self.where}: there is no tensor {name}: {self.remedy}")
         value = self.left.pop(name)
-        if not isinstance(value, Tensor) or tuple(value.shape) != shape or not value.is_floating_point():
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.dtype not in FLOATING:
             is_tensor = isinstance(value, Tensor)
             found = f"{str(value.dtype)[6:]} of shape {tuple(value.shape)}" if is_tensor else type(value).__name__
             raise CheckpointError(

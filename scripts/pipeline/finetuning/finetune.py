@@ -37,11 +37,11 @@ from ..scoring.options import USER_DIR, averaged
 from ..settings import check_flags
 from ..shape import SEED, TEXT, WHOLE
 from ..steps import Steps
-from ..systems import System, is_variant
+from ..systems import System
 from ..training import launch
 from .base import SHORTENED
 from .metrics import evaluate
-from .options import TASKS, parse
+from .options import TASKS, parse, variant_of
 from .result import Trained, make_result, replaces
 from .scm import SCM
 
@@ -80,7 +80,7 @@ class FineTuning:
         self.info = read_shaped(args.run / "run.json", RUN, remedy)
         if self.info["task"] != "masked_lm":
             raise Failure(f"{args.run} was trained for {self.info['task']}, and masked_lm is needed: {remedy}")
-        args.variant = args.variant or _variant_of(args.run, self.info["arch"])
+        args.variant = args.variant or variant_of(args.run, self.info["arch"])
         self.out: Path = args.out or args.run / "finetuned" / self.task.name
         self.learning_rates: List[float] = args.learning_rates or self.recipe.learning_rates
         self.seeds: List[int] = args.seeds or self.recipe.seeds
@@ -109,7 +109,8 @@ class FineTuning:
         logging.disable(logging.INFO)  # what fairseq says
         with locked(self.out) as lock:
             steps = Steps(self.out)
-            steps.setting(f"{self.task.name} {' '.join(map(sha256, self.task.files(self.args.data)))}")
+            examples = f"{self.task.name} {' '.join(map(sha256, self.task.files(self.args.data)))}"
+            steps.setting(examples)
             for name in ("checkpoint.pt", NAME, "dict.txt"):
                 steps.setting(f"{name} {sha256(self.pretrained / name)}")
             steps.setting(f"at most {self.longest} tokens")
@@ -117,7 +118,7 @@ class FineTuning:
             grid = [(lr, seed) for lr in self.learning_rates for seed in self.seeds]
             done = [self._train(number, len(grid), *cell, steps.settings, lock) for number, cell in enumerate(grid, 1)]
             flags = [*self.recipe.train_flags, *self.args.flags]
-            changed = " ".join([f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
+            changed = " ".join([examples, f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
             data = {"examples": {name: len(found) for name, found in self.sets.items()}, "shortened": self._shortened()}
             result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, data)
         file = self.file
@@ -145,6 +146,8 @@ class FineTuning:
         steps.setting(f"finetune {' '.join(flags)}")
 
         def work() -> None:
+            if f"checkpoint.pt {sha256(self.checkpoint)}" not in settings.splitlines():
+                raise Failure(f"{self.checkpoint} has changed meanwhile: call again to fine-tune the new one")
             self._launch(folder, command, flags, seed, lock, f"{self.task.name} {number} of {of}")
 
         steps.step("finetune", ["predictions.txt", "train.log"], work)
@@ -203,12 +206,6 @@ class FineTuning:
         predictions = predict(checkpoints / "checkpoint_last.pt", self.out / "data")
         write_text(folder / "predictions.txt", "".join(f"{line}\n" for line in predictions))
         shutil.rmtree(checkpoints)
-
-
-def _variant_of(run: Path, arch: str) -> str:
-    """The variant of a run of scripts/reproduce.sh, in ARCH-VARIANT/seedN; empty if it has none."""
-    name, _, variant = run.resolve().parent.name.partition("-")
-    return variant if name == arch and is_variant(variant) else ""
 
 
 def set_by(template: Sequence[str]) -> List[str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+from pathlib import Path
 from typing import List, Sequence
 
 from ..command import Parser, script_name, split_at_dashes, to_path, whole_number, words_of
@@ -71,3 +72,9 @@ def _positive(text: str) -> float:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"must be a number above 0 and below 1, not '{text}'")
+
+
+def variant_of(run: Path, arch: str) -> str:
+    """The variant of a run of scripts/reproduce.sh, in ARCH-VARIANT/seedN; empty if it has none."""
+    name, _, variant = run.resolve().parent.name.partition("-")
+    return variant if name == arch and is_variant(variant) else ""

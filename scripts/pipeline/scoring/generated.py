@@ -20,6 +20,9 @@ TARGET = re.compile(r"T-([0-9]+)(?:\t(.*))?")
 OWN_LINE = re.compile(r"Generate .* with beam=.*: BLEU4 = ([0-9.]+), .*")
 BPE_MARKER = re.compile(r"@@(?!\S)")
 
+LONGEST = 200
+"""The tokens of a hypothesis before ``</s>``, at most: fairseq-generate's default of ``--max-len-b``."""
+
 COLLISIONS = 2
 """Matches of n-grams of one length that fairseq may find where there are none; seen: one in 1,000 sentences."""
 
@@ -82,6 +85,19 @@ def _check_complete(side: Dict[int, str], sentences: int, what: str, path: Path)
         raise Failure(f"{path} is incomplete: {count}, and none for sentence {missing[0]}: {AGAIN}")
     if len(side) > sentences:
         raise Failure(f"{path} has {len(side)} {what}, and the raw reference {sentences} lines: prepare the data again")
+
+
+def count_cut(path: Path, flags: Sequence[str]) -> int:
+    """How many hypotheses have as many tokens as fairseq-generate's flags allow at most, and may be cut.
+
+    Limits that follow the length of the source (``--max-len-a``) are not looked at.
+    """
+    words = [word for flag in flags for word in flag.split("=", 1)]
+    if "--max-len-a" in words:
+        return 0
+    most = [int(value) for flag, value in zip(words, words[1:]) if flag == "--max-len-b" and value.isdecimal()]
+    scores = [line.split() for line in read_lines(path) if line.startswith("P-")]  # of each token, and of </s>
+    return sum(len(words) - 2 >= (most or [LONGEST])[-1] for words in scores)
 
 
 def check_bleu(generated: Generated, path: Path) -> None:

@@ -15,7 +15,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..command import BEAM, LENPEN, Failure, Parser, fill, run, split_at_dashes, whole_number
+from ..command import BEAM, LENPEN, Failure, Parser, fill, run, say, split_at_dashes, whole_number
 from ..files import read_lines, sha256, write_json, write_text
 from ..lock import locked
 from ..prepared import read_languages, read_prepared
@@ -25,7 +25,7 @@ from ..processing.raw import check_raw
 from ..settings import check_data
 from ..steps import Steps, fingerprint
 from .generate import generate
-from .generated import check_bleu, read_generated
+from .generated import check_bleu, count_cut, read_generated
 from .kinds import FAIRSEQ
 from .metrics import score, standard_bleu, table
 from .options import USER_DIR, averaged, check_subset, run_parser
@@ -130,6 +130,8 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
         )
         head = {"name": name, "subset": subset, "settings": settings, "checkpoint": checkpoint}
         texts, scored = score_text(generated, sides[0], sides[1], processing)
+        if cut := count_cut(generated, flags):
+            say(f"{subset}: {cut} of {len(texts)} translations are as long as --max-len-b allows, and may be cut")
         write_text(out.with_name(f"{subset}.hyp.{target}"), "".join(f"{text}\n" for text in texts))
         write_json(out, {**head, **scored})
 

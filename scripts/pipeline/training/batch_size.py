@@ -39,20 +39,25 @@ def load(folder: Path, source: str, target: str, subset: str = "train") -> Langu
     return LanguagePairDataset(src, src.sizes, dictionary, tgt, tgt.sizes, dictionary)
 
 
-def mean_target_tokens(data: LanguagePairDataset, indices: np.ndarray, max_tokens: int) -> float:
+def mean_target_tokens(
+    data: LanguagePairDataset, indices: np.ndarray, max_tokens: int, multiple: int = MULTIPLE
+) -> float:
     """Target tokens in fairseq's batches, on average, with </s> and without padding."""
     return float(data.tgt_sizes.sum()) / len(
-        data.batch_by_size(indices, max_tokens=max_tokens, required_batch_size_multiple=MULTIPLE)
+        data.batch_by_size(indices, max_tokens=max_tokens, required_batch_size_multiple=multiple)
     )
 
 
-def choose(data: LanguagePairDataset, target_tokens: int, devices: int, device_tokens: int) -> Tuple[int, int, float]:
+def choose(
+    data: LanguagePairDataset, target_tokens: int, devices: int, device_tokens: int, multiple: int = MULTIPLE
+) -> Tuple[int, int, float]:
     """Chooses ``--max-tokens`` and ``--update-freq``; also returns the target tokens of an update, on average.
 
     Args:
         target_tokens: target tokens wanted for each update.
         devices: number of devices that work at the same time.
         device_tokens: limit of ``--max-tokens``, by the memory of a device.
+        multiple: the size of a batch is a multiple of this number of sentences.
 
     Raises:
         BatchError: one batch on each device has too many tokens, or a sentence is longer than the limit.
@@ -68,9 +73,9 @@ def choose(data: LanguagePairDataset, target_tokens: int, devices: int, device_t
     while True:
         wanted = target_tokens / (devices * frequency)
         tried, max_tokens = {}, round(wanted)
-        for _ in range(5):  # nearly proportional, in steps of MULTIPLE sentences
+        for _ in range(5):  # nearly proportional, in steps of ``multiple`` sentences
             max_tokens = max(longest, max_tokens)
-            mean = mean_target_tokens(data, indices, max_tokens)
+            mean = mean_target_tokens(data, indices, max_tokens, multiple)
             tried[abs(mean / wanted - 1)] = max_tokens, mean
             max_tokens = round(max_tokens * wanted / mean)
         difference = min(tried)
@@ -86,7 +91,7 @@ def choose(data: LanguagePairDataset, target_tokens: int, devices: int, device_t
 
 
 def choose_flags(
-    folder: Path, languages: Tuple[str, str], target_tokens: int, devices: int, device_tokens: int
+    folder: Path, languages: Tuple[str, str], target_tokens: int, devices: int, device_tokens: int, multiple: int
 ) -> List[str]:
     """Chooses ``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and reports the result.
 
@@ -94,7 +99,7 @@ def choose_flags(
         BatchError: :func:`choose` fails.
     """
     data = load(folder, *languages)
-    max_tokens, frequency, tokens = choose(data, target_tokens, devices, device_tokens)
+    max_tokens, frequency, tokens = choose(data, target_tokens, devices, device_tokens, multiple)
     say(
         f"{tokens:,.0f} target tokens per update ({target_tokens:,} wanted): devices {devices} x update "
         f"frequency {frequency} x batches of at most {max_tokens:,} padded tokens"

@@ -46,12 +46,16 @@ def updates_in(path: Path) -> int:
     return int(history[-1].get("num_updates", 0))
 
 
-def repair(folder: Path) -> None:
-    """Makes training continue from the newest checkpoint that loads.
+def repair(folder: Path, save_every: int) -> None:
+    """Makes training continue from the newest checkpoint that loads, with those before it that it would have.
 
     A kill while fairseq writes leaves a damaged file, or one of more updates than ``checkpoint_last.pt``, which fairseq
     copies from it. Checkpoints by updates that are newer than the first one that loads are renamed to ``*.damaged``.
-    Files that fairseq did not write to the end are removed, because they may fill the disk.
+    Files that fairseq did not write to the end are removed, because they may fill the disk. So is the checkpoint of an
+    earlier end between two of them; and the last one gets the name by its updates that a kill kept from it.
+
+    Args:
+        save_every: updates from one checkpoint to the next.
 
     Raises:
         Failure: no checkpoint loads.
@@ -65,14 +69,17 @@ def repair(folder: Path) -> None:
         path.rename(f"{path}.damaged")
     last, others = folder / LAST, by_updates(folder)
     reached, state = _loaded_updates(last), "damaged" if last.is_file() else "missing"
-    if not others:
-        if reached is None and last.is_file():
-            raise Failure(f"{last} is damaged and there is no other checkpoint: remove {folder.parent} and train again")
-        return
-    updates, newest = others[0]
-    if reached is None or reached < updates:
-        say(f"{LAST} is {state if reached is None else 'older'}: training goes on from {newest.name}")
+    if others and (reached is None or reached < newest_updates(folder)):
+        say(f"{LAST} is {state if reached is None else 'older'}: training goes on from {others[0][1].name}")
+        reached, newest = others[0]
         copy(newest, last)
+    elif reached is None and last.is_file():
+        raise Failure(f"{last} is damaged and there is no other checkpoint: remove {folder.parent} and train again")
+    for updates, path in others:
+        if updates % save_every:
+            path.unlink()
+    if reached and not reached % save_every and reached not in dict(others):
+        copy(last, folder / f"checkpoint_0_{reached}.pt")
 
 
 def _loaded_updates(path: Path) -> Optional[int]:

@@ -5,8 +5,7 @@ import shlex
 from typing import List, Optional, Sequence
 
 from ..command import Failure, Parser, script_name, split_at_dashes, to_path, whole_number
-from ..recipes import Recipe
-from ..settings import names_batch
+from ..recipes import Recipe, names_batch
 
 DEVICE_TOKENS = 4096
 KEPT = 10

@@ -20,12 +20,12 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ..command import Failure, fill, run, say
 from ..failures import last_error_in
-from ..files import write_json, write_text
+from ..files import write_text
 from ..lock import locked
 from ..prepared import one_dictionary, read_languages, read_text_language
-from ..provenance import provenance
+from ..provenance import write_record
 from ..recipes import Recipe, load_recipe
-from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, train_line
+from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, multiple, train_line
 from ..steps import Steps
 from . import checkpoints, launch
 from .options import DEVICE_TOKENS, KEPT, check_recipe, parse, target_tokens
@@ -161,8 +161,8 @@ class Training:
         if self.target_tokens:
             from .batch_size import choose_flags
 
-            limit = self.device_tokens
-            flags += choose_flags(self.data / "bin", self.languages, self.target_tokens, devices, limit)
+            sizes = (self.target_tokens, devices, self.device_tokens, multiple(self.flags))
+            flags += choose_flags(self.data / "bin", self.languages, *sizes)
         if gpus > 1 and devices == 1:
             flags += ["--distributed-world-size", "1"]
         return processes, flags
@@ -207,7 +207,7 @@ class Training:
     def _train(self, command: Sequence[str], batch: Sequence[str], processes: int, lock: int) -> None:
         """Writes the record of the run, trains, and names the last checkpoint."""
         self._record(batch, processes)
-        checkpoints.repair(self.folder)
+        checkpoints.repair(self.folder, self.save_every)
         log = self.out / "train.log"
         # if it was killed after its last update, fairseq would make one more
         if checkpoints.reached(self.folder) < self.max_update:
@@ -233,7 +233,7 @@ class Training:
             "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
             **({"jobs": self.machines.runs} if self.machines.runs else {}),
         }
-        write_json(self.out / "run.json", {**{key: str(value) for key, value in record.items()}, **provenance(ROOT)})
+        write_record(self.out / "run.json", record, ROOT, continues=checkpoints.newest_updates(self.folder) > 0)
 
 
 def main(argv: Sequence[str]) -> None:

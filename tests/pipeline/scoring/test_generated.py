@@ -11,7 +11,7 @@ from pipeline.prepared import Prepared
 from pipeline.processing.base import UNKNOWN
 from pipeline.processing.detokenize import detokenize
 from pipeline.processing.moses_bpe import MosesBPE
-from pipeline.scoring.generated import Generated, check_bleu, fairseq_bleu, read_generated
+from pipeline.scoring.generated import Generated, check_bleu, count_cut, fairseq_bleu, read_generated
 from pipeline.scoring.metrics import score
 from pipeline.scoring.score import score_text
 
@@ -55,6 +55,13 @@ def test_an_empty_hypothesis_is_an_empty_line(tmp_path, empty):
     read = read_generated(written(tmp_path, "\n".join(lines)), 3)
     assert read == Generated(["a", "", "c"], ["a", "b", "c"], 0.0)
     assert detokenize(read.hypotheses, "de") == ["a", "", "c"]
+
+
+def test_hypotheses_at_the_limit_of_their_length_are_counted(tmp_path):
+    lines = [f"P-{i}\t{' '.join(['-0.1'] * (tokens + 1))}" for i, tokens in enumerate((2, 199, 200))]
+    path = written(tmp_path, "\n".join(["H-0\t-0.1\tx", *lines]))
+    for flags, count in (([], 1), (["--max-len-b", "2"], 3), (["--max-len-b=201"], 0), (["--max-len-a", "1.2"], 0)):
+        assert count_cut(path, flags) == count
 
 
 def test_an_empty_hypothesis_costs_its_length():

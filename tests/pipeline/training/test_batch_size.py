@@ -61,6 +61,6 @@ def test_what_cannot_be_had_is_said_in_one_line(folder):
         choose(data, 100, 8, 4096)
     (folder / "dict.xx.txt").write_text("a 1\na 1\n")
     with pytest.raises(BatchError, match=r"dict\.xx\.txt cannot be used \(Duplicate word .*\): run scripts"):
-        choose_flags(folder, ("en", "xx"), 9, 1, 4096)
+        choose_flags(folder, ("en", "xx"), 9, 1, 4096, 8)
     with pytest.raises(BatchError, match=r"dict\.fr\.txt cannot be used"):
-        choose_flags(folder, ("en", "fr"), 9, 1, 4096)
+        choose_flags(folder, ("en", "fr"), 9, 1, 4096, 8)

@@ -31,7 +31,7 @@ def trainings(monkeypatch):
 
     def started(command, log, lock, total, label):
         folder = log.parent / "checkpoints"
-        begun.append(train.checkpoints.newest_updates(folder))
+        begun.append(train.checkpoints.reached(folder))
         for name in (f"checkpoint_1_{total}.pt", "checkpoint_last.pt"):
             checkpoint(folder, name, total)
         return 0
@@ -78,6 +78,22 @@ def test_more_updates_devices_and_memory_for_an_update_of_one_size_are_the_same_
     options = ["--target-tokens", 25000]
     same = [*options, "--max-update", 99, "--processes", 2, "--device-tokens", 600]
     assert training(data, *same).settings == training(data, *options).settings
+
+
+def test_the_content_of_the_model_that_a_training_begins_with_is_a_setting(data, tmp_path):
+    seen, file = set(), tmp_path / "model.pt"
+    for content in ("a", "b", "a"):
+        file.write_text(content)
+        seen.add(training(data, "--", "--finetune-from-model", file).settings)
+    assert len(seen) == 2
+    with pytest.raises(Failure, match="nowhere: no such file for --finetune-from-model"):
+        training(data, "--", "--finetune-from-model=nowhere")
+
+
+@pytest.mark.parametrize("flag", ["--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau"])
+def test_flags_that_would_spoil_a_training_are_refused(data, flag):
+    with pytest.raises(Failure, match=flag.split("=")[0]):
+        training(data, "--", flag)
 
 
 def test_a_batch_is_chosen_once(data):
@@ -218,8 +234,7 @@ def test_pairs_that_fairseq_train_leaves_out_are_counted(data, trainings, capsys
 def test_options_of_fairseq_train_are_told_their_place(data, capsys):
     with pytest.raises(SystemExit):
         training(data, "--lr", "1")
-    said = "error: unrecognized arguments: --lr 1: options of fairseq-train follow -- (see "
-    assert said in capsys.readouterr().err
+    assert "error: unrecognized arguments: --lr 1: options of fairseq-train follow -- (see " in capsys.readouterr().err
 
 
 def test_a_run_of_more_updates_is_refused_and_stays(data, trainings):
