@@ -6,7 +6,7 @@ It needs matplotlib. The plugin draws what positions contribute, and is imported
 import io
 import re
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .data import Report, plain
 from .recipe import Recipe
@@ -23,8 +23,7 @@ COLOURS = (BETTER, WORSE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
 
 STYLES = ("-", "--", ":", "-.")
 TICKS = [tick * 10.0**power for power in range(-4, 4) for tick in (1, 1.5, 2, 3, 5, 7)]
-UNITS = ((3 * 86400, 86400, "days"), (3 * 3600, 3600, "hours"), (300, 60, "minutes"), (0, 1, "seconds"))
-CURVES = (("valid", "updates"), ("train", "updates"), ("valid", "seconds"))
+CURVES = ("valid", "train")
 SIDES = ("encoder", "decoder")
 MAX_DISTANCE = 250  # tokens, as in the paper's figure
 HEADS = 8  # in a row, at most
@@ -40,10 +39,12 @@ def draw(report: Report) -> None:
     if scored:
         _add(report, ["scores"], _scores, scored)
     for recipe in report.recipes:
-        for curve, over in CURVES:
-            if any(result["curve"][curve]["nll"] for system in recipe["ran"] for result in system.results):
-                name = f"{curve}-{over}"
-                recipe["pictures"][name] = _add(report, [recipe["name"], name], _curves, recipe["ran"], curve, over)
+        for curve in CURVES:
+            _draw_curves(report, recipe, f"{curve}-updates", curve, recipe["ran"])
+        # wall times depend on what else the machine did; those of steps were measured in turn
+        timed = {system: step for system, step in zip(recipe["ran"], recipe["step"]) if step}
+        if len(timed) > 1:
+            _draw_curves(report, recipe, "valid-time", "valid", list(timed), timed, str(recipe["baseline"].label))
         _draw_positions(report, recipe)
 
 
@@ -124,35 +125,42 @@ def _short(labels: Sequence[Label]) -> List[str]:
     return [plain(Label(label.arch[: len(label.arch) - cut], label.variant)) for label in labels]
 
 
-def _curves(systems: Sequence[System], curve: str, over: str) -> "Figure":
+def _draw_curves(report: Report, recipe: Recipe, name: str, curve: str, systems: Sequence[System], *args: Any) -> None:
+    if any(result["curve"][curve]["nll"] for system in systems for result in system.results):
+        recipe["pictures"][name] = _add(report, [recipe["name"], name], _curves, systems, curve, *args)
+
+
+def _curves(
+    systems: Sequence[System], curve: str, steps: Optional[Dict[System, float]] = None, baseline: str = ""
+) -> "Figure":
     """Draws one line for each run, in one style for each system, with the legend in the order of the last values.
 
     Args:
         curve: ``train`` or ``valid``.
-        over: ``updates`` or ``seconds``.
+        steps: the time of an update of each system, that of ``baseline`` being 1; without it, over updates.
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     figure = _figure(9, 4.2)
     axes = figure.subplots()
-    places = [x for system in systems for result in system.results for x in result["curve"][curve][over]]
-    longest = max((x for x in places if x is not None), default=0)
-    named = [(unit, name) for least, unit, name in UNITS if longest >= least]
-    unit, name = named[0] if over == "seconds" else (1, "updates")
     runs = []
     for place, system in enumerate(systems):
         look: Any = {"color": COLOURS[place % len(COLOURS)], "ls": STYLES[place // len(COLOURS) % len(STYLES)]}
         for number, result in enumerate(system.results):
             points = result["curve"][curve]
-            if points["nll"] and None not in points[over]:
-                runs.append((number > 0, -points["nll"][-1], plain(system.label), points, look))
-    for further, _, label, points, look in sorted(runs, key=lambda run: run[:3]):
-        axes.plot([x / unit for x in points[over]], points["nll"], label=None if further else label, lw=1.4, **look)
+            if points["nll"]:
+                places = [update * (steps[system] if steps else 1) for update in points["updates"]]
+                runs.append((number > 0, -points["nll"][-1], plain(system.label), places, points["nll"], look))
+    for further, _, label, places, losses, look in sorted(runs, key=lambda run: run[:3]):
+        axes.plot(places, losses, label=None if further else label, lw=1.4, **look)
     axes.set_yscale("log")  # shows the end of training as well as its beginning, with round numbers
     axes.yaxis.set_major_locator(FixedLocator(TICKS))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set(xlabel=name, ylabel=f"{'validation' if curve == 'valid' else 'training'} loss, bits per token")
+    axes.set(
+        xlabel=f"time, in updates of {plain(baseline)}" if steps else "updates",
+        ylabel=f"{'validation' if curve == 'valid' else 'training'} loss, bits per token",
+    )
     axes.set_xlim(left=0)
     axes.grid(color="#dddddd", lw=0.6)
     figure.legend(loc="outside right upper", frameon=False, fontsize=9, handlelength=2.8)

@@ -56,7 +56,7 @@ def test_the_correlations_are_of_the_first_seed_that_has_them(tmp_path):
         ("a_b-u-correlations.svg", Label("u"), 1, "tupe_a", "decoder"),
     ]
     assert pictures["a_b-t-correlations.svg"].count("data:image/png") == 2 * 3 + 1  # heads, and the colours
-    assert set(recipe["pictures"]) == {"valid-updates", "train-updates", "valid-seconds", "decay"}
+    assert set(recipe["pictures"]) == {"valid-updates", "train-updates", "decay"}
 
 
 def test_two_pictures_never_have_one_name(tmp_path):

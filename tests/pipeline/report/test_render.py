@@ -73,7 +73,7 @@ def test_the_html_is_well_formed_and_needs_no_other_file(tmp_path):
                 assert target[0] == "#" and target[1:] in ids
     assert "@import" not in page and "<script" not in page
     linked = re.findall(r"!\[.*?\]\((.*?)\)", (tmp_path / "out/report.md").read_text(encoding="utf-8"))
-    assert len(linked) == page.count("<svg") == 6 and {*linked, "report.md", "report.html"} <= files
+    assert len(linked) == page.count("<svg") == 5 and {*linked, "report.md", "report.html"} <= files
 
 
 def test_the_first_screen_has_contents_the_answer_and_one_picture_and_details_are_folded(tmp_path):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from pipeline.report.pictures import _curves
+from pipeline.report.data import Wanted, read_report
+from pipeline.report.pictures import _curves, draw
 from pipeline.report.recipe import still_falling
 
 from .made_results import recipe, result, row
@@ -60,8 +61,16 @@ def test_times_that_are_not_known_are_left_out(tmp_path):
     shown = recipe(tmp_path)
     assert shown["made"]["costs"]["wall time"] == ["", "0 min 50 s"]
     assert shown["made"]["costs"]["tokens per second"] == ["", "100"]
-    for over, lines in (("seconds", 2), ("updates", 3)):
-        assert len(_curves(shown["ran"], "valid", over).axes[0].get_lines()) == lines
+
+
+def test_curves_over_time_go_by_measured_steps(tmp_path):
+    points = {"updates": [10, 20], "seconds": [5, 900], "nll": [3.0, 2.0]}  # of which 15 minutes were a pause
+    for arch in (SINUSOIDAL, ROTARY):
+        result(tmp_path, arch, more={"curve": {"train": points, "valid": points}})
+    systems = recipe(tmp_path)["ran"]
+    for steps, expected in ((None, [20, 20]), ({systems[0]: 1.0, systems[1]: 1.5}, [20, 30])):
+        lines = _curves(systems, "valid", steps, "x").axes[0].get_lines()
+        assert sorted(line.get_xdata()[-1] for line in lines) == expected
 
 
 def test_a_command_stands_once_for_all_its_runs(tmp_path):
@@ -94,5 +103,8 @@ def test_the_cost_of_a_step_is_that_of_a_benchmark_with_both(tmp_path, flags, me
         made_with = {"criterion, optimizer": ["fused", "fused_adam"]}
         text = json.dumps({**made_with, "rows": [{**one, "share of peak": ""} for one in rows]})
         (tmp_path / f"benchmark-{name}.json").write_text(text)
-    made = recipe(tmp_path)
+    report = read_report([tmp_path], Wanted())
+    (made,) = report.recipes
     assert (row(made, ROTARY)["step"], row(made, ROTARY, "half")["step"]) == (measured, None)
+    draw(report)
+    assert ("valid-time" in made["pictures"]) == (measured is not None)  # of two systems or more

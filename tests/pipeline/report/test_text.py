@@ -154,7 +154,7 @@ def test_pictures_say_that_nothing_was_tested(tmp_path):
     model(tmp_path, ROTARY, 15.0)
     report = folders(tmp_path)
     draw(report)
-    assert set(report.recipes[0]["pictures"]) == {"valid-updates", "train-updates", "valid-seconds"}
+    assert set(report.recipes[0]["pictures"]) == {"valid-updates", "train-updates"}
     drawn = report.pictures["scores.svg"].lower()
     assert UNTESTED.lower() in drawn and ALIKE not in drawn
 
