@@ -1,7 +1,4 @@
-"""Language models end to end: documents to a result file, fine-tuning, data of the wrong kind.
-
-The models are fairseq's own, tiny: the pipeline works with any architecture.
-"""
+"""Language models end to end: documents to a result file, fine-tuning, data of the wrong kind."""
 
 import json
 import shutil
@@ -11,6 +8,7 @@ import torch
 
 from fairseq_rope.checkpoints.files import load_checkpoint
 from pipeline.files import read_json
+from pipeline.finetuning.glue import STSB
 from pipeline.lock import locked
 from pipeline.results.file import read_result
 
@@ -48,19 +46,19 @@ def reproduce(folder, path, corpus, *options, **kwargs):
 def masked(corpus, tmp_path_factory):
     """A masked language model of subwords: its recipe, and the output of reproduce.sh."""
     folder = tmp_path_factory.mktemp("masked")
-    path = recipe(folder, "mlm", "masked_lm", "roberta_base", "encoder", "--merges 100")
+    path = recipe(folder, "mlm", "masked_lm", "tupe_r_mlm_tiny", "encoder", "--merges 100")
     done = reproduce(folder, path, corpus)
     assert "perplexity test " in done.stderr and "test set" in done.stdout
     return path, folder / "mlm"
 
 
 def test_a_causal_model_of_bytes_says_how_many_bits_a_byte_has(corpus, tmp_path):
-    path = recipe(tmp_path, "bytes", "language_modeling", "transformer_lm", "decoder", "--subwords bytes", average=2)
+    path = recipe(tmp_path, "bytes", "language_modeling", "roformer_lm_tiny", "decoder", "--subwords bytes", average=2)
     first = reproduce(tmp_path, path, corpus)
     info = json.loads((tmp_path / "bytes/data/prepare.json").read_text())
     assert info["kind"] == "text" and info["tokens"] == info["bytes"] and info["documents"]["train"] == 2
     assert info["bytes"]["test"] == (tmp_path / "bytes/data/raw/test.en").stat().st_size
-    result = read_result(tmp_path / "bytes/results/bytes-transformer_lm-seed1.json")
+    result = read_result(tmp_path / "bytes/results/bytes-roformer_lm_tiny-seed1.json")
     scores = {key: entry["score"] for key, entry in result["tests"]["test"]["scores"].items()}
     assert scores["bits_per_byte"] == pytest.approx(scores["loss"], abs=1e-4)  # of bytes, the same
     assert scores["perplexity"] == pytest.approx(2 ** scores["loss"], rel=4e-4)  # the loss is rounded
@@ -75,24 +73,24 @@ def test_a_causal_model_of_bytes_says_how_many_bits_a_byte_has(corpus, tmp_path)
 
 def test_a_masked_model_has_the_loss_of_its_last_validation(masked):
     _, out = masked
-    result = read_result(out / "results/mlm-roberta_base-seed1.json")
+    result = read_result(out / "results/mlm-tupe_r_mlm_tiny-seed1.json")
     scores = result["tests"]["valid"]["scores"]
     assert scores["loss"]["score"] == pytest.approx(
         result["curve"]["valid"]["nll"][-1], abs=0.0011
     )  # rounded by fairseq
     assert "bits_per_byte" not in scores  # it does not predict every token
-    run_folder = out / "roberta_base/seed1"
+    run_folder = out / "tupe_r_mlm_tiny/seed1"
     assert {"checkpoint.pt", "dict.txt", "bpecodes", "prepare.json"} <= {path.name for path in run_folder.iterdir()}
 
 
 def test_the_masks_of_an_evaluation_are_not_those_of_the_training(masked, tmp_path):
     """The same weights, trained with other masks as far as the checkpoint says."""
-    copy = shutil.copytree(masked[1] / "roberta_base/seed1", tmp_path / "copy")
+    copy = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "copy")
     state = load_checkpoint(copy / "checkpoint.pt")
     state["cfg"]["task"] |= {"mask_prob": 0.5, "leave_unmasked_prob": 0.9, "random_token_prob": 0.0, "mask_stdev": 1.0}
     torch.save(state, copy / "checkpoint.pt")
     run("scripts/evaluate.sh", "--run", copy, "--data", masked[1] / "data")
-    first, second = (read_json(folder / "scores/test.json") for folder in (masked[1] / "roberta_base/seed1", copy))
+    first, second = (read_json(folder / "scores/test.json") for folder in (masked[1] / "tupe_r_mlm_tiny/seed1", copy))
     assert second["checkpoint"] != first["checkpoint"] and second["scores"] == first["scores"]
     assert second["settings"] == "blocks of 64 tokens, 15% masked with seed 1"
 
@@ -100,24 +98,26 @@ def test_the_masks_of_an_evaluation_are_not_those_of_the_training(masked, tmp_pa
 @pytest.fixture(scope="module")
 def glue(tmp_path_factory):
     folder = tmp_path_factory.mktemp("glue")
-    for name, columns in (("RTE", "index\tsentence1\tsentence2\tlabel"), ("SST-2", "sentence\tlabel")):
+    for name, columns in (("RTE", "index\tsentence1\tsentence2\tlabel"), ("STS-B", "\t".join(STSB))):
         (folder / name).mkdir()
         for split, count in (("train", 40), ("dev", 9)):
             rows = [columns]
             for number in range(count):
                 pair = ("A long line of the sea. " * 9, "The sea.") if number % 2 else ("A dog.", "No sea, no dog.")
                 label = ("not_entailment", "entailment")[number % 2]
-                rows.append(f"{number}\t{pair[0]}\t{pair[1]}\t{label}" if name == "RTE" else f"{pair[0]}\t{number % 2}")
+                if name == "STS-B":
+                    pair, label = ("\t" * 6 + pair[0], pair[1]), f"{number % 50 / 10}"
+                rows.append(f"{number}\t{pair[0]}\t{pair[1]}\t{label}")
             (folder / name / f"{split}.tsv").write_text("\n".join(rows) + "\n")
     return folder
 
 
 def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_path):
-    pretrained = masked[1] / "roberta_base/seed1"
+    pretrained = masked[1] / "tupe_r_mlm_tiny/seed1"
     command = ["scripts/finetune.sh", "RTE", "--run", pretrained, "--data", glue, "--out", tmp_path / "out"]
     grid = ["--learning-rates", "1e-3 2e-5", "--epochs", 1]
     done = run(*command, *grid, "--seeds", 1)
-    result = read_result(tmp_path / "out/glue_RTE-roberta_base-seed1.json")
+    result = read_result(tmp_path / "out/glue_RTE-tupe_r_mlm_tiny-seed1.json")
     assert [(each["learning_rate"], each["seed"]) for each in result["grid"]] == [(1e-3, 1), (2e-5, 1)]
     assert "RTE --run RUN --data DATA --out OUT --learn" in result["run"]["command"]
     assert result["data"] == {"examples": {"train": 40, "valid": 9}, "shortened": {"train": 20, "valid": 4}}
@@ -135,27 +135,27 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
 
 @pytest.mark.slow
 def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, glue, tmp_path):
-    model = shutil.copytree(masked[1] / "roberta_base/seed1", tmp_path / "roberta_base-wide/seed1")
+    model = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "tupe_r_mlm_tiny-wide/seed1")
     options = ["--learning-rates", "1e-3", "--epochs", 1, "--seeds", 1, "--results", tmp_path / "results"]
     with locked(model / "finetuned/RTE"):
-        failed = run("scripts/finetune.sh", "RTE", "SST-2", "--run", model, "--data", glue, *options, fails=True)
-    assert "1 of 2 are not finished" in failed.stderr.splitlines()[-1] and "SST-2" in failed.stdout
-    assert [path.name for path in (tmp_path / "results").iterdir()] == ["glue_SST-2-roberta_base-wide-seed1.json"]
-    assert "roberta_base (wide) pretrained with seed 1" in failed.stdout  # a run of a variant has its name
+        failed = run("scripts/finetune.sh", "RTE", "STS-B", "--run", model, "--data", glue, *options, fails=True)
+    assert "1 of 2 are not finished" in failed.stderr.splitlines()[-1] and "Pearson" in failed.stdout
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["glue_STS-B-tupe_r_mlm_tiny-wide-seed1.json"]
+    assert "tupe_r_mlm_tiny (wide) pretrained with seed 1" in failed.stdout  # a run of a variant has its name
     models = ["--run", model, shutil.copytree(model, tmp_path / "other")]
     alike = run("scripts/finetune.sh", "RTE", *models, "--data", glue, *options, "--variant", "wide", fails=True)
-    one_line(alike, f"would both write {tmp_path}/results/glue_RTE-roberta_base-wide-seed1.json")
+    one_line(alike, f"would both write {tmp_path}/results/glue_RTE-tupe_r_mlm_tiny-wide-seed1.json")
 
 
 def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue, data, trained, tmp_path):
     path, out = masked
-    text, model = out / "data", out / "roberta_base/seed1"
+    text, model = out / "data", out / "tupe_r_mlm_tiny/seed1"
     train = ["scripts/train.sh", "--out", tmp_path / "run"]
     failed = run(*train, "--data", text, "--arch", "roformer_tiny", "--recipe", "demo", fails=True)
     one_line(failed, "has text for language models, not pairs for translation")
-    failed = run(*train, "--data", data, "--arch", "roberta_base", "--recipe", path, fails=True)
+    failed = run(*train, "--data", data, "--arch", "tupe_r_mlm_tiny", "--recipe", path, fails=True)
     one_line(failed, "has pairs for translation, and language models need text: run scripts/prepare_text.sh")
-    failed = run(*train, "--data", text, "--arch", "roberta_base", "--recipe", "glue", fails=True)
+    failed = run(*train, "--data", text, "--arch", "tupe_r_mlm_tiny", "--recipe", "glue", fails=True)
     one_line(failed, "the recipe glue is for scripts/finetune.sh")
     one_line(run("scripts/reproduce.sh", "glue", fails=True), "the recipe glue is for scripts/finetune.sh")
     failed = run(*train, "--data", text, "--arch", "roformer_lm_tiny", "--recipe", "mlm_demo", fails=True)
@@ -167,7 +167,7 @@ def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue,
     one_line(run("scripts/evaluate.sh", "--run", trained, "--data", data, fails=True), "has pairs for translation")
     failed = run("scripts/evaluate.sh", "--run", model, "--data", text, "--subset", "test7", fails=True)
     one_line(failed, "has no test set 'test7'; there are: test train valid")
-    tune = ["scripts/finetune.sh", "SST-2", "--data", glue]
+    tune = ["scripts/finetune.sh", "STS-B", "--data", glue]
     one_line(
         run(*tune, "--run", trained, fails=True), "was not trained by scripts/train.sh on text: give the output of"
     )
