@@ -5,10 +5,10 @@ from typing import List, Optional, Sequence
 
 from fairseq_rope.checkpoints.model_folder import REMEDY, read_dictionary, read_languages, types
 
-from ..command import Failure, say
+from ..command import Failure
 from ..prepared import read_prepared
 from ..processing.kinds import text_processing
-from .engines import MAX_LENGTH, build_engine
+from .engines import build_engine
 
 
 class Translator:
@@ -60,8 +60,6 @@ class Translator:
                 raise ValueError(f"sentence {i + 1} has more than {longest} tokens: split it")
         if sources:
             hypotheses = self.engine.search(list(sources.values()))
-            for i, hypothesis, translation in zip(sources, hypotheses, self.processing.join(hypotheses)):
+            for i, translation in zip(sources, self.processing.join(hypotheses)):
                 translations[i] = translation
-                if len(hypothesis.split()) >= MAX_LENGTH:
-                    say(f"sentence {i + 1}: its translation has {MAX_LENGTH} tokens, the limit: it may be cut")
         return translations
