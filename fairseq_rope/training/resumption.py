@@ -91,13 +91,10 @@ def _keep_the_parameters_in_fp32() -> None:
     @functools.wraps(stock_load)
     def load_state_dict(self: FP16Optimizer, state: Dict[str, Any], overrides: Optional[Dict[str, Any]] = None) -> None:
         stock_load(self, {name: value for name, value in state.items() if name != PARAMETERS}, overrides)
-        saved, present, dtype = state.get(PARAMETERS, []), _in_fp32(self), self.fp16_params[0].dtype
-        saved = (
-            [parameter.to(now.device) for parameter, now in zip(saved, present)] if len(saved) == len(present) else []
-        )
-        if saved and all(torch.equal(each.to(dtype).float(), now) for each, now in zip(saved, present)):
-            for parameter, now in zip(saved, present):
-                now.data.copy_(parameter)
+        pairs, dtype = list(zip(state.get(PARAMETERS, []), _in_fp32(self))), self.fp16_params[0].dtype
+        if all(torch.equal(saved.to(now.device, dtype).float(), now) for saved, now in pairs):
+            for saved, now in pairs:
+                now.data.copy_(saved)
 
     FP16Optimizer.state_dict, FP16Optimizer.load_state_dict = state_dict, load_state_dict
 

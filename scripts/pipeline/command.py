@@ -118,6 +118,16 @@ BEAM, LENPEN = whole_number(1, 1000), decimal(-10, 10)
 """For ``type=``: the options of a search."""
 
 
+LONGEST = 200
+"""The tokens of a translation before ``</s>``, at most: fairseq-generate's default of ``--max-len-b``."""
+
+
+def last_value(flags: Sequence[str], name: str) -> Optional[str]:
+    """The value of a flag among words of a command line, the last one if it is repeated; None if it is not there."""
+    words = [word for flag in flags for word in flag.split("=", 1)]
+    return next((value for flag, value in reversed(list(zip(words, words[1:]))) if flag == name), None)
+
+
 def not_empty(text: str) -> str:
     """For ``type=``: a text that is not empty. An empty one is mostly a variable that is not set."""
     if not text:

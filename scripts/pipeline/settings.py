@@ -6,7 +6,7 @@ The text never changes for the same run: if it matches, a result from any machin
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .command import Failure, say
+from .command import Failure, last_value, say
 from .files import read_shaped, sha256
 from .shape import WHOLE
 from .steps import fingerprint
@@ -47,22 +47,12 @@ def train_line(flags: Sequence[str], save_every: int, target_tokens: Optional[in
         Failure: the model of ``--finetune-from-model`` is missing; its content is named as well.
     """
     tokens = f" target tokens {target_tokens}" if target_tokens else f" devices {devices}" if devices > 1 else ""
-    start = f" from {sha256(file)}" if (file := _pretrained(flags)) else ""
+    model, start = last_value(flags, "--finetune-from-model"), ""
+    if model is not None:
+        if not Path(model).is_file():
+            raise Failure(f"{model}: no such file for --finetune-from-model")
+        start = f" from {sha256(Path(model))}"
     return f"train {' '.join(flags)} --save-interval-updates {save_every}{tokens}{start}"
-
-
-def _pretrained(flags: Sequence[str]) -> Optional[Path]:
-    given = _last(flags, "--finetune-from-model")
-    if given is not None and not Path(given).is_file():
-        raise Failure(f"{given}: no such file for --finetune-from-model")
-    return Path(given) if given is not None else None
-
-
-def _last(flags: Sequence[str], name: str) -> Optional[str]:
-    """The value of a flag, the last one if it is repeated."""
-    words = [word for flag in flags for word in flag.split("=", 1)]
-    given = [value for flag, value in zip(words, words[1:]) if flag == name]
-    return given[-1] if given else None
 
 
 def check_data(run: Path, data: Path) -> None:
@@ -83,7 +73,7 @@ def check_flags(flags: Sequence[str], more: Sequence[str] = ()) -> None:
             raise Failure(
                 f"{flag} does not go among the flags of fairseq-train: it has an option of its own, or is set here"
             )
-    if _last(flags, "--lr-scheduler") == "reduce_lr_on_plateau":
+    if last_value(flags, "--lr-scheduler") == "reduce_lr_on_plateau":
         raise Failure(
             "--lr-scheduler reduce_lr_on_plateau goes by the loss at the ends of epochs, where train.sh does not "
             "validate: choose another one, or --patience N to end the training"
@@ -92,7 +82,7 @@ def check_flags(flags: Sequence[str], more: Sequence[str] = ()) -> None:
 
 def check_validation(data: Path, flags: Sequence[str]) -> None:
     """Raises Failure for a validation set smaller than a batch, which fairseq-train would take for an empty one."""
-    least = multiple(flags)
+    least = batch_multiple(flags)
     path, pairs = data / "raw/valid.json", least
     if path.is_file():
         pairs = read_shaped(path, {"pairs": WHOLE}, f"run scripts/prepare.sh --out {data} again")["pairs"]
@@ -122,7 +112,7 @@ def check_average(max_update: int, save_every: int, average: int, certain: bool 
     say(f"{message}, or call average.sh with --last {made}")
 
 
-def multiple(flags: Sequence[str]) -> int:
+def batch_multiple(flags: Sequence[str]) -> int:
     """The number of sentences of which the size of a batch is a multiple."""
-    given = _last(flags, "--required-batch-size-multiple") or ""
+    given = last_value(flags, "--required-batch-size-multiple") or ""
     return int(given) if given.isdecimal() and int(given) else MULTIPLE

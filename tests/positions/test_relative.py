@@ -215,22 +215,35 @@ def test_wrong_options_are_refused_by_name(encoding, options, message):
         build_with(encoding, **options)
 
 
+class Sums(TorchDispatchMode):
+    """Records the types in which operations add up at indices."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if "scatter_add" in func.__name__:
+            self.types.add(out.dtype)
+        return out
+
+
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_far_keys_of_shaws_attention_add_up_in_half_precision(device):
-    """They share one row, in which sums of bf16 would stall at a quarter."""
-    length = 1024
-    encoding, weights = (
-        POSITIONS["shaw"](stack(), POSITIONS["shaw"].Options()),
-        torch.full((1, 4, 1, length), 1 / length),
-    )
+def test_the_far_keys_of_shaws_attention_add_up_in_fp32(device):
+    """They share one row, in which a GPU's sums in bf16 would stall at a quarter; a CPU's would not."""
+    length, encoding = 1024, POSITIONS["shaw"](stack(), POSITIONS["shaw"].Options())
+    weights = torch.full((1, 4, 1, length), 1 / length)
     layer = randomised(encoding.build_layer(None)).to(device)
     query, key = (steps(torch.arange(*ends, device=device)) for ends in ((length - 1, length), (0, length)))
-    row = encoding.prepare(query, key)["row"]
-    q = torch.ones(1, 4, 1, 8, device=device)
+    row, q = encoding.prepare(query, key)["row"], torch.ones(1, 4, 1, 8, device=device)
     found = []
     for dtype in (torch.float, torch.bfloat16):
-        bias = encoding.logit_bias(q.to(dtype), None, layer.to(dtype), row=row)
-        found.append(encoding.value_bias(weights.to(device, dtype), layer, row=row))
-        found += torch.autograd.grad(bias.mean(), [layer.keys])
-    for precise, half in zip(found[:2], found[2:]):
+        layer = layer.to(dtype)
+        with Sums() as sums:
+            bias = encoding.logit_bias(q.to(dtype), None, layer, row=row)
+            values = encoding.value_bias(weights.to(device, dtype), layer, row=row)
+            found.append((values, *torch.autograd.grad(bias.mean(), [layer.keys])))
+        assert sums.types == {torch.float}
+    for precise, half in zip(*found):
         torch.testing.assert_close(half.float(), precise, rtol=0.05, atol=0.01 * float(precise.abs().max()))

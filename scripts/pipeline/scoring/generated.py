@@ -9,7 +9,7 @@ from typing import Dict, List, Sequence
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
 
-from ..command import Failure
+from ..command import LONGEST, Failure, last_value
 from ..files import read_lines
 from .statistics import ROUNDED
 
@@ -19,9 +19,6 @@ HYPOTHESIS = re.compile(r"H-([0-9]+)\t[^\t]+(?:\t(.*))?")
 TARGET = re.compile(r"T-([0-9]+)(?:\t(.*))?")
 OWN_LINE = re.compile(r"Generate .* with beam=.*: BLEU4 = ([0-9.]+), .*")
 BPE_MARKER = re.compile(r"@@(?!\S)")
-
-LONGEST = 200
-"""The tokens of a hypothesis before ``</s>``, at most: fairseq-generate's default of ``--max-len-b``."""
 
 COLLISIONS = 2
 """Matches of n-grams of one length that fairseq may find where there are none; seen: one in 1,000 sentences."""
@@ -92,12 +89,11 @@ def count_cut(path: Path, flags: Sequence[str]) -> int:
 
     Limits that follow the length of the source (``--max-len-a``) are not looked at.
     """
-    words = [word for flag in flags for word in flag.split("=", 1)]
-    if "--max-len-a" in words:
+    if last_value(flags, "--max-len-a"):
         return 0
-    most = [int(value) for flag, value in zip(words, words[1:]) if flag == "--max-len-b" and value.isdecimal()]
-    scores = [line.split() for line in read_lines(path) if line.startswith("P-")]  # of each token, and of </s>
-    return sum(len(words) - 2 >= (most or [LONGEST])[-1] for words in scores)
+    longest = int(last_value(flags, "--max-len-b") or LONGEST)
+    scores = [line.split()[1:] for line in read_lines(path) if line.startswith("P-")]  # of each token, and of </s>
+    return sum(len(of_tokens) > longest for of_tokens in scores)
 
 
 def check_bleu(generated: Generated, path: Path) -> None:

@@ -5,7 +5,7 @@ import shlex
 from typing import Any, List, Mapping, NoReturn, Optional, Sequence, Type
 
 from ..command import Failure, Parser, not_empty, seeds_of, split_at_dashes, to_path, whole_number, words_of
-from ..recipes import load_recipe, recipe_names
+from ..recipes import recipe_names
 
 
 class ConfigParser(Parser):
@@ -15,19 +15,13 @@ class ConfigParser(Parser):
         raise Failure(f"{message} (config entries are options of scripts/reproduce.sh --help)")
 
 
-def _complete() -> List[str]:
-    """The recipes that name their text, and are not for fine-tuning."""
-    recipes = {name: load_recipe(name) for name in recipe_names()}
-    return [name for name, recipe in recipes.items() if recipe.tests and recipe.kind.trained_by == "train.sh"]
-
-
 def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = Parser) -> argparse.Namespace:
     """The options of ``scripts/reproduce.sh``; ``flags`` are the words behind ``--``."""
     options, flags = split_at_dashes(argv)
     parser = kind(doc, "fairseq-train")
     number = whole_number(1)
     parser.add_argument(
-        "recipe", help=f"a name in scripts/recipes ({', '.join(_complete())}), or the path of any .toml file"
+        "recipe", help=f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file"
     )
     parser.add_argument(
         "--data",
@@ -95,7 +89,7 @@ def parse_config(config: Mapping[str, Any]) -> argparse.Namespace:
         if not words or any(word is None or isinstance(word, (dict, list)) for word in words):
             raise Failure(f"config entry '{name}' must be a value or a list of values, not {value!r}")
     if "recipe" not in config:
-        raise Failure(f"no recipe: give --config recipe=NAME; there are: {' '.join(_complete())}")
+        raise Failure(f"no recipe: give --config recipe=NAME; there are: {' '.join(recipe_names())}")
     entries = dict(config)
     argv = [str(entries.pop("recipe"))]
     variants, flags = entries.pop("variants", []), entries.pop("flags", [])

@@ -69,7 +69,7 @@ def repair(folder: Path, save_every: int) -> None:
         path.rename(f"{path}.damaged")
     last, others = folder / LAST, by_updates(folder)
     reached, state = _loaded_updates(last), "damaged" if last.is_file() else "missing"
-    if others and (reached is None or reached < newest_updates(folder)):
+    if others and (reached is None or reached < others[0][0]):
         say(f"{LAST} is {state if reached is None else 'older'}: training goes on from {others[0][1].name}")
         reached, newest = others[0]
         copy(newest, last)

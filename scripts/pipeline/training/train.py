@@ -25,7 +25,7 @@ from ..lock import locked
 from ..prepared import one_dictionary, read_languages, read_text_language
 from ..provenance import write_record
 from ..recipes import Recipe, load_recipe
-from ..settings import SETTINGS, check_average, check_flags, check_validation, data_line, multiple, train_line
+from ..settings import SETTINGS, batch_multiple, check_average, check_flags, check_validation, data_line, train_line
 from ..steps import Steps
 from . import checkpoints, launch
 from .options import DEVICE_TOKENS, KEPT, check_recipe, parse, target_tokens
@@ -161,7 +161,7 @@ class Training:
         if self.target_tokens:
             from .batch_size import choose_flags
 
-            sizes = (self.target_tokens, devices, self.device_tokens, multiple(self.flags))
+            sizes = (self.target_tokens, devices, self.device_tokens, batch_multiple(self.flags))
             flags += choose_flags(self.data / "bin", self.languages, *sizes)
         if gpus > 1 and devices == 1:
             flags += ["--distributed-world-size", "1"]
@@ -206,11 +206,10 @@ class Training:
 
     def _train(self, command: Sequence[str], batch: Sequence[str], processes: int, lock: int) -> None:
         """Writes the record of the run, trains, and names the last checkpoint."""
-        self._record(batch, processes)
         checkpoints.repair(self.folder, self.save_every)
-        log = self.out / "train.log"
-        # if it was killed after its last update, fairseq would make one more
-        if checkpoints.reached(self.folder) < self.max_update:
+        reached, log = checkpoints.reached(self.folder), self.out / "train.log"
+        self._record(batch, processes, continues=reached > 0)
+        if reached < self.max_update:  # if it was killed after its last update, fairseq would make one more
             status = launch.train(command, log, lock, self.max_update, self._label())
             if status:
                 raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
@@ -218,7 +217,7 @@ class Training:
         if reached != self.max_update:
             say(f"ended after {reached} of {self.max_update} updates, as its flags say")
 
-    def _record(self, batch: Sequence[str], processes: int) -> None:
+    def _record(self, batch: Sequence[str], processes: int, continues: bool) -> None:
         args = self.args
         record = {
             "command": args.command,
@@ -233,7 +232,7 @@ class Training:
             "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
             **({"jobs": self.machines.runs} if self.machines.runs else {}),
         }
-        write_record(self.out / "run.json", record, ROOT, continues=checkpoints.newest_updates(self.folder) > 0)
+        write_record(self.out / "run.json", record, ROOT, continues)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -15,11 +15,9 @@ from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
 
-from ..command import say
+from ..command import LONGEST, say
 from ..files import read_shaped
 from ..shape import WHOLE
-
-MAX_LENGTH = 200  # tokens of a translation before </s>: fairseq's default
 
 
 class FairseqEngine:
@@ -74,7 +72,7 @@ class CTranslate2Engine:
             self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
         except RuntimeError as error:
             raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it") from None
-        length = min(MAX_LENGTH, config["max_target_positions"] - 1)
+        length = min(LONGEST, config["max_target_positions"] - 1)
         self.options = {**search_options(beam, lenpen, length), "max_batch_size": max_tokens, "batch_type": "tokens"}
 
     def search(self, sources: Sequence[str]) -> List[str]:
