@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import functools
 import importlib
+import inspect
 import json
 import logging
 import os
@@ -92,6 +93,8 @@ def serve(address):
     """Answers clients until the process that started this one has ended."""
     for name in PRELOADED:
         importlib.import_module(name)
+    # torchrun asks for the source of each frame, and inspect would look for this one among thousands of modules
+    inspect.modulesbyfile["<frozen runpy>"] = "runpy"
     parent, listening = os.getppid(), socket.socket(socket.AF_UNIX)
     listening.bind(f"{address}.new")
     listening.listen(64)
