@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -33,7 +34,15 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
     return _languages(folder, load_checkpoint(folder / checkpoint))
 
 
+def check_name(folder: Path) -> None:
+    """Raises CheckpointError for a folder whose name fairseq splits (``a:b`` are two of data) or replaces in part."""
+    for sign in (os.pathsep, "${"):
+        if sign in str(folder):
+            raise CheckpointError(f"{folder}: fairseq does not take '{sign}' for a part of the name: rename the folder")
+
+
 def _languages(folder: Path, state: Dict[str, Any]) -> Tuple[str, str]:
+    check_name(folder)
     task, path = task_options(state), folder / "prepare.json"
     prepared = _prepared(path)
     source, target = (task.get(f"{side}_lang") or prepared.get(side) for side in ("source", "target"))
@@ -102,6 +111,7 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
     Raises:
         CheckpointError: a file is missing or cannot be used, or files do not belong together.
     """
+    check_name(folder)
     state, task = load_checkpoint(folder / checkpoint), None
     options, data = task_options(state), {"data": str(folder)}
     name = options.get("_name", options.get("task"))

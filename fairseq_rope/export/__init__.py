@@ -19,6 +19,9 @@ from ..masked_lm import RoFormerMaskedModel
 QUANTIZATIONS = (*("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"),)
 """CTranslate2's names of number formats."""
 
+VERSION = 1
+"""Counts changes of what an export holds: copies that an earlier version made inside model folders are made anew."""
+
 
 def engine() -> Any:
     """The package ``ctranslate2``.
@@ -87,7 +90,7 @@ def exported(run: Path, quantization: Optional[str] = None) -> Path:
         CheckpointError, ValueError: :func:`export` fails.
     """
     model_folder.check_files(run, model_folder.CHECKPOINT)
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(str(VERSION).encode())
     for file in (run / model_folder.CHECKPOINT, *sorted(run.glob("dict.*.txt"))):
         digest.update(file.read_bytes())
     folder, name = run / "ctranslate2", quantization or "float32"

@@ -89,6 +89,15 @@ def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
     return parse
 
 
+class Once(argparse.Action):
+    """For ``action=``: an option that the user may not repeat, where the last value would replace the others."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Optional[str] = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} is given twice: join its texts to one")
+        setattr(namespace, self.dest, values)
+
+
 def seeds_of(parser: Parser, words: Sequence[str]) -> List[int]:
     """Random seeds, each named once."""
     for seed in words:
@@ -153,12 +162,13 @@ def fill(template: Sequence[str], **values: Any) -> List[str]:
         template: words from one of our scripts. Words that a user typed are ``values``, or follow the result.
 
     Raises:
-        Failure: fairseq's configuration would replace a part of a value.
+        Failure: fairseq would replace a part of a value, or split it.
     """
     words = [word.format_map(values) for word in template]
     for word in words:
-        if "${" in word:
-            raise Failure(f"{word}: fairseq would replace what follows '$': rename the folder")
+        if "${" in word or os.pathsep in word:
+            sign = "$" if "${" in word else os.pathsep
+            raise Failure(f"{word}: fairseq does not take '{sign}' for a part of the name: rename the folder")
     return [word for word in words if word]
 
 

@@ -93,6 +93,14 @@ def check_validation(data: Path, flags: Sequence[str]) -> None:
         )
 
 
+def check_warmup(flags: Sequence[str], max_update: int) -> None:
+    """Tells the user if a learning rate that is to fall to 0 by the last update only rises."""
+    warmup = last_value(flags, "--warmup-updates") or ""
+    falls = last_value(flags, "--lr-scheduler") == "polynomial_decay"
+    if falls and warmup.isdecimal() and int(warmup) >= max_update:
+        say(f"the learning rate rises for {warmup} updates and training has {max_update}: give fewer --warmup-updates")
+
+
 def check_average(max_update: int, save_every: int, average: int, certain: bool = True) -> None:
     """Raises Failure if a training makes fewer checkpoints than are to be averaged; the last update makes one.
 

@@ -50,6 +50,22 @@ def refused(folder, message, opened=Translator):
     assert str(error.value).endswith(": scripts/average.sh makes a complete model folder")
 
 
+@pytest.mark.parametrize("opened", [Translator, load_model, read_languages])
+@pytest.mark.parametrize("name", ["run:2", "${run}"])
+def test_a_name_that_fairseq_would_split_or_replace_is_refused(folder, tmp_path_factory, opened, name):
+    """``run:2`` would read the dictionaries of ``run``."""
+    renamed = tmp_path_factory.mktemp("named") / name
+    folder.rename(renamed)
+    with pytest.raises(CheckpointError, match="for a part of the name: rename the folder"):
+        opened(renamed)
+
+
+def test_a_source_longer_than_a_batch_is_a_batch_of_its_own(folder):
+    sentences = ["w1 w2 " * length for length in (1, 4, 2)]
+    short, whole = Translator(folder, max_tokens=5), Translator(folder)
+    assert short.translate(sentences) == whole.translate(sentences)
+
+
 def test_a_whole_folder_says_how_text_is_split(folder):
     prepared = read_prepared(folder, REMEDY)
     assert prepared.hyphens_kept and prepared.vocabulary_threshold == 2

@@ -92,7 +92,7 @@ def test_the_automatic_choice_hides_no_broken_checkpoint_and_needs_no_room(untra
         build_engine("auto", untrained, ("en", "de"), 1, 0.6, 4000)
 
 
-def test_the_export_is_made_once_for_each_checkpoint_and_quantisation(untrained):
+def test_the_export_is_made_once_for_each_checkpoint_quantisation_and_version(untrained, monkeypatch):
     first = exported(untrained)
     time = first.stat().st_mtime_ns
     assert exported(untrained) == first and first.stat().st_mtime_ns == time
@@ -103,6 +103,8 @@ def test_the_export_is_made_once_for_each_checkpoint_and_quantisation(untrained)
     second = exported(untrained)
     assert sorted(p.name for p in (untrained / "ctranslate2").iterdir()) == sorted([second.name, small.name])
     assert (second / "model.bin").exists() and second != first
+    monkeypatch.setattr("fairseq_rope.export.VERSION", 0)
+    assert exported(untrained) != second and not second.exists()
 
 
 def test_three_first_calls_at_once_have_one_export(untrained):

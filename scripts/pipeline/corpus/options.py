@@ -5,7 +5,7 @@ import os
 import shlex
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..command import Parser, say, script_name, split_at_dashes, to_path, whole_number
+from ..command import Once, Parser, say, script_name, split_at_dashes, to_path, whole_number
 from ..languages import language
 from ..prepared import SUBWORDS
 
@@ -59,7 +59,7 @@ def completed(args: argparse.Namespace, template: Sequence[str], argv: Sequence[
 def _parser(doc: Optional[str]) -> Parser:
     parser = Parser(doc)
     for name, text in TEXT_OF.items():
-        parser.add_argument(f"--{name}", metavar="PREFIX", help=text)
+        parser.add_argument(f"--{name}", action=Once, metavar="PREFIX", help=text)
     tests = "a test set; repeat it for more: fairseq's test, test1, test2, ..."
     parser.add_argument("--test", action="append", default=[], metavar="PREFIX", help=tests)
     for side, lang in (("source", "en"), ("target", "de")):
@@ -94,7 +94,9 @@ def add_subwords(parser: Parser, learned_on: str, hyphens: str = "") -> None:
     """Adds the options about subwords, processes and output."""
     number: Dict[str, Any] = dict(type=whole_number(0), metavar="N")
     parser.add_argument(
-        "--merges", help=f"BPE merges, learned on {learned_on} (default: by the size of the training set)", **number
+        "--merges",
+        help=f"BPE merges, learned on {learned_on} (default: by the size of the training set)",
+        **{**number, "type": whole_number(1)},
     )
     parser.add_argument(
         "--vocabulary",

@@ -146,6 +146,9 @@ def check_out(out: Path, given: Sequence[Path]) -> None:
     Args:
         given: what it reads.
     """
+    there = next(path for path in (out, *out.resolve().parents) if path.exists())
+    if not there.is_dir():
+        raise Failure(f"{there} is no folder: choose another --out")
     if (out / "run.json").exists():
         raise Failure(f"{out} is the folder of a training, and its subwords would be lost: choose another --out")
     folders = [out.resolve() / name for name in FOLDERS]

@@ -23,6 +23,7 @@ def collect(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[Pa
     subsets = {path.stem: _read(path) for path in sorted((folder / "raw").glob("*.json"))}
     info: Dict[str, Any] = {
         "pairs": {name: counts["pairs"] for name, counts in subsets.items()},
+        "in_train": {name: counts["in_train"] for name, counts in subsets.items() if counts.get("in_train")},
         "cleaned": _read(folder / "clean.json"),
     }
     return {**info, **_numbers(folder, langs, kind, split_by)}
@@ -68,6 +69,7 @@ def summary(info: Dict[str, Any]) -> str:
     dropped = ", ".join(f"{cleaned[f'dropped_{rule}']:,} {rule.replace('_', ' ')}" for rule in RULES)
     lines = [
         "pairs: " + ", ".join(f"{name} {count:,}" for name, count in pairs.items()),
+        *(f"{name}: {count:,} of its pairs are in the training set, too" for name, count in info["in_train"].items()),
         f"training pairs kept: {cleaned['kept']:,} (dropped: {dropped})",
         *_learned(info),
     ]

@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..command import Failure
 from ..files import replacing, replacing_folder, write_json
@@ -108,6 +108,8 @@ def copy_sets(
 ) -> None:
     """Replaces the folder ``out`` by checked copies of corpora, with their numbers of pairs as ``NAME.json``.
 
+    Those of other sets than ``train`` also say how many of their pairs are in ``train``.
+
     Args:
         prefixes: NAME to corpus.
         sizes: the numbers of pairs, for sets that were binarised before; those without text get their numbers, too.
@@ -118,9 +120,25 @@ def copy_sets(
     with replacing_folder(out) as temporary:
         for name, size in (sizes or {}).items():
             write_json(temporary / f"{name}.json", {"pairs": size})
-        for name, prefix in prefixes.items():
-            counts = copy(prefix, str(temporary / name), langs)
-            write_json(temporary / f"{name}.json", counts)
+        counts = {name: copy(prefix, str(temporary / name), langs) for name, prefix in prefixes.items()}
+        for name, shared in _in_train(temporary, list(counts), langs).items():
+            counts[name]["in_train"] = shared
+        for name in counts:
+            write_json(temporary / f"{name}.json", counts[name])
+
+
+def _in_train(folder: Path, names: Sequence[str], langs: Tuple[str, str]) -> Dict[str, int]:
+    """How many pairs of each checked copy are in that of the training set, too; empty ones do not count."""
+    if "train" not in names:
+        return {}
+    with ExitStack() as files:
+
+        def read(name: str) -> Iterator[Tuple[bytes, ...]]:
+            return zip(*(files.enter_context((folder / f"{name}.{lang}").open("rb")) for lang in langs))
+
+        others = {name: Counter(read(name)) for name in names if name != "train"}
+        shared = set().union(*others.values()).intersection(read("train")) - {(b"\n", b"\n")}
+    return {name: sum(count for pair, count in found.items() if pair in shared) for name, found in others.items()}
 
 
 def clean(

@@ -35,6 +35,11 @@ class FineTuningTask:
     fairseq: str = "sentence_prediction"
     """fairseq's task and criterion."""
 
+    @property
+    def settings(self) -> str:
+        """What tells trainings on this task from others, beside the content of its files."""
+        return self.name
+
     def files(self, folder: Path) -> List[Path]:
         """The files of the task in the user's folder.
 

@@ -7,7 +7,7 @@ Examples:
     scripts/finetune.sh GLUE --run runs/mlm_books/*/seed1 --data ~/glue --results results
 
 TASK is CoLA, MRPC, RTE, SST-2 or STS-B, and FOLDER has TASK/train.tsv and TASK/dev.tsv, plain or with .gz. GLUE stands
-for these five. Or TASK is SCM, and FOLDER has input.jsonl: Chinese text without labels, to show that long text works.
+for these five. Or TASK is SCM, and FOLDER has input.jsonl: Chinese text without labels, to try long text.
 RUN is the output of train.sh and average.sh. When a training fails, the other runs and tasks go on.
 
 The text is split with the subwords of the pretraining, and shortened to the length of its blocks. Each learning rate is
@@ -109,7 +109,7 @@ class FineTuning:
         logging.disable(logging.INFO)  # what fairseq says
         with locked(self.out) as lock:
             steps = Steps(self.out)
-            examples = f"{self.task.name} {' '.join(map(sha256, self.task.files(self.args.data)))}"
+            examples = f"{self.task.settings} {' '.join(map(sha256, self.task.files(self.args.data)))}"
             steps.setting(examples)
             for name in ("checkpoint.pt", NAME, "dict.txt"):
                 steps.setting(f"{name} {sha256(self.pretrained / name)}")

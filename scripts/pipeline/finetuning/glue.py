@@ -27,6 +27,12 @@ class GlueTask(FineTuningTask):
     """The column of the label."""
     header: bool = True
     """Whether the first line of a file has the names of the columns."""
+    largest: float = 1.0
+    """By what numbers are divided: TUPE learns those of STS-B as 0 to 1."""
+
+    @property
+    def settings(self) -> str:
+        return self.name if self.largest == 1 else f"{self.name} numbers / {self.largest:g}"
 
     def examples(self, path: Path) -> Iterator[Example]:
         """The lines of a file.
@@ -54,7 +60,7 @@ class GlueTask(FineTuningTask):
         sentences = tuple(row[column].strip() for column in self.sentences)
         if not all(sentences):
             raise CorpusError(f"{place}: a sentence is empty: copy it again")
-        return Example(sentences, label)
+        return Example(sentences, label if self.largest == 1 else f"{float(label) / self.largest:.6g}")
 
     def files(self, folder: Path) -> List[Path]:
         return [find(folder / self.name / f"{name}.tsv") for name in SPLITS.values()]
@@ -90,5 +96,5 @@ TASKS = [
     _task("MRPC", ("Quality", "#1 ID", "#2 ID", *STRINGS), STRINGS, "f1", "accuracy", label="Quality"),
     _task("RTE", ("index", *PAIR, "label"), PAIR, "accuracy", labels=CLASSES),
     _task("SST-2", ("sentence", "label"), ("sentence",), "accuracy"),
-    _task("STS-B", STSB, PAIR, "pearson", "spearman", labels=(), label="score"),
+    _task("STS-B", STSB, PAIR, "pearson", "spearman", labels=(), label="score", largest=5.0),
 ]

@@ -1,8 +1,10 @@
 """Similar case matching (CAIL2019-SCM): which of two Chinese cases is more like a third. It needs no fairseq.
 
 The published sample has no labels. Upstream says of its training data that ``A`` is more similar to ``B`` than to
-``C``; this is inferred here, so a score shows that long text works, and is no result. The two choices take turns by the
-hash of the example, and all examples of one ``A`` are in one set.
+``C``; this is inferred here. The two choices take turns by the hash of the example, and all examples of one ``A`` are
+in one set. But most texts are in several examples, of both sets: choosing the text that was more often the similar one
+in training is right in 72% of the validation set, without a look at ``A``. So a score shows that long text is computed
+with, and is no result.
 """
 
 from dataclasses import dataclass

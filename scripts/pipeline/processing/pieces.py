@@ -3,6 +3,7 @@
 As a command, it splits lines, from stdin to stdout: ``python scripts/run.py pipeline.processing.pieces MODEL``.
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, List, Sequence, Set, Tuple
@@ -16,6 +17,9 @@ MODEL = MODELS["sentencepiece"]
 
 SPACE = "\u2581"
 """Stands for a space inside a piece."""
+
+BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
+"""Pieces of a model with ``byte_fallback``, for characters that it does not know."""
 
 SETTINGS = {2, 3}
 """Fields of a model, by their numbers: how it splits and normalises text. The pieces, field 1, come first."""
@@ -57,7 +61,13 @@ class SentencePiece(Processing):
         return self.text(tokens)
 
     def text(self, printed: Sequence[str]) -> List[str]:
-        return ["".join(known(line)).replace(SPACE, " ").strip() for line in printed]
+        joined = (BYTES.sub(_characters, "".join(known(line))) for line in printed)
+        return [line.replace(SPACE, " ").strip() for line in joined]
+
+
+def _characters(pieces: "re.Match[str]") -> str:
+    """The characters whose bytes these pieces name, as the library decodes them."""
+    return bytes.fromhex(pieces[0].replace("<0x", "").replace(">", "")).decode("utf-8", errors="replace")
 
 
 def library() -> Any:

@@ -42,7 +42,7 @@ HAVE_OPTIONS = {"--beam": "--beam", "--lenpen": "--lenpen", "--max-tokens": "--m
 
 SET_HERE = (
     *("--path", "--user-dir", "--task", "--source-lang", "-s", "--target-lang", "-t", "--post-process", "--remove-bpe"),
-    *("--required-batch-size-multiple", "--scoring"),
+    *("--required-batch-size-multiple", "--scoring", "--checkpoint-suffix", "--checkpoint-shard-count"),
 )
 """Flags that score.sh sets as it needs them."""
 

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
+from .. import settings
 from ..command import Failure, fill, run, say
 from ..failures import last_error_in
 from ..files import write_text
@@ -25,7 +26,6 @@ from ..lock import locked
 from ..prepared import one_dictionary, read_languages, read_text_language
 from ..provenance import write_record
 from ..recipes import Recipe, load_recipe
-from ..settings import SETTINGS, batch_multiple, check_average, check_flags, check_validation, data_line, train_line
 from ..steps import Steps
 from . import checkpoints, launch
 from .options import DEVICE_TOKENS, KEPT, check_recipe, parse, target_tokens
@@ -48,7 +48,7 @@ class Training:
         self.data, self.out = args.data, args.out
         self.folder = self.out / "checkpoints"
         recipe = load_recipe(args.recipe) if args.recipe else Recipe("none")
-        check_flags([*recipe.train_flags, *args.flags])
+        settings.check_flags([*recipe.train_flags, *args.flags])
         check_recipe(recipe, args)
         self.recipe, self.task = recipe, recipe.kind
         self.max_update = args.max_update or recipe.max_update
@@ -63,7 +63,7 @@ class Training:
         batch = [] if self.target_tokens else ["--max-tokens", str(self.device_tokens)]
         self.flags = [*model, *batch, *recipe.train_flags, *args.flags]
         devices = self.machines.count * (args.processes or 1)
-        self.lines = [*data, train_line(self.flags, self.save_every, self.target_tokens, devices)]
+        self.lines = [*data, settings.train_line(self.flags, self.save_every, self.target_tokens, devices)]
 
     @property
     def settings(self) -> str:
@@ -74,7 +74,7 @@ class Training:
         """Languages and line of the data; empty if they are not prepared and the user only wants the settings."""
         read = read_text_language if self.task.is_text else read_languages
         try:
-            return read(self.data), [data_line(self.data)]
+            return read(self.data), [settings.data_line(self.data)]
         except Failure:
             if self.args.print_settings:
                 return ("", ""), []
@@ -117,8 +117,9 @@ class Training:
         if steps.is_done("train", "checkpoints"):
             return say("train: done before with the same settings")
         if not self.task.is_text:
-            check_validation(self.data, self.flags)
-        check_average(self.max_update, self.save_every, self.recipe.average, bool(self.args.recipe))
+            settings.check_validation(self.data, self.flags)
+        settings.check_average(self.max_update, self.save_every, self.recipe.average, bool(self.args.recipe))
+        settings.check_warmup(self.flags, self.max_update)
         processes, batch = self._devices()
         from .fairseq_options import check_options  # imports fairseq
 
@@ -132,7 +133,7 @@ class Training:
             if self._is_another():
                 raise Failure(f"another call has begun a run with other settings in {self.out}: choose another --out")
             self._check_reached()
-            write_text(self.out / SETTINGS, self.settings)
+            write_text(self.out / settings.SETTINGS, self.settings)
             steps.step("train", ["checkpoints", "run.json"], lambda: self._train(command, batch, processes, lock))
 
     def _devices(self) -> Tuple[int, List[str]]:
@@ -161,7 +162,7 @@ class Training:
         if self.target_tokens:
             from .batch_size import choose_flags
 
-            sizes = (self.target_tokens, devices, self.device_tokens, batch_multiple(self.flags))
+            sizes = (self.target_tokens, devices, self.device_tokens, settings.batch_multiple(self.flags))
             flags += choose_flags(self.data / "bin", self.languages, *sizes)
         if gpus > 1 and devices == 1:
             flags += ["--distributed-world-size", "1"]
@@ -170,8 +171,8 @@ class Training:
     def _join(self, command: Sequence[str]) -> None:
         """Trains on a further machine, once the first one has begun."""
         say(f"waiting for the machine with NODE_RANK=0 to begin the run {self.out}")
-        settings = self.out / SETTINGS
-        while not (settings.is_file() and settings.read_text(encoding="utf-8") == self.settings):
+        file = self.out / settings.SETTINGS
+        while not (file.is_file() and file.read_text(encoding="utf-8") == self.settings):
             time.sleep(2)
         if checkpoints.newest_updates(self.folder) >= self.max_update:
             return say("trained before")
@@ -181,9 +182,9 @@ class Training:
 
     def _is_another(self) -> bool:
         """Whether the folder holds a run with other settings, or with unknown settings."""
-        settings = self.out / SETTINGS
-        if settings.is_file():
-            return settings.read_text(encoding="utf-8") != self.settings
+        file = self.out / settings.SETTINGS
+        if file.is_file():
+            return file.read_text(encoding="utf-8") != self.settings
         return self.folder.is_dir() and any(self.folder.iterdir())
 
     def _set_aside(self) -> None:

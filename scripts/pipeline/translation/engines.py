@@ -38,14 +38,14 @@ class FairseqEngine:
         self.hub.eval()
         if torch.cuda.is_available():
             self.hub.cuda()
-        self.beam, self.lenpen = beam, lenpen
+        self.beam, self.lenpen, self.max_tokens = beam, lenpen, max_tokens
         self.longest = int(self.hub.max_positions[0])
         """tokens of the longest source that the model accepts, ``</s>`` counted"""
 
     def search(self, sources: Sequence[str]) -> List[str]:
-        results = self.hub.generate(
-            [self.hub.binarize(source) for source in sources], beam=self.beam, lenpen=self.lenpen
-        )
+        tokens = [self.hub.binarize(source) for source in sources]
+        self.hub.cfg.dataset.max_tokens = max(self.max_tokens, *map(len, tokens))  # fairseq refuses a longer source
+        results = self.hub.generate(tokens, beam=self.beam, lenpen=self.lenpen)
         return [self.hub.string(hypotheses[0]["tokens"]) for hypotheses in results]
 
 

@@ -42,7 +42,7 @@ def test_the_size_follows_from_the_number_of_pairs():
     assert [default_size(n) for n in (4500000, 1000000, 999999, 100000, 29000, 10000, 6000, 1000, 400, 1)] == [
         *(37000, 37000, 16000, 16000, 8000, 8000, 2000, 2000, 500, 500)
     ]
-    assert options().merges is None and options("--merges", "0").merges == 0
+    assert options().merges is None and options("--merges", "1").merges == 1
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,8 @@ def test_no_ratio_is_asked_of_pieces_in_two_scripts(tmp_path):
         ([*SETS, "--codes", "x"], "--codes is for --binarized"),
         ([*SETS, "--ratio", "0.5"], "argument --ratio: must be a number, at least 1, or none, not '0.5'"),
         ([*SETS, "--ratio", "nan"], "not 'nan'"),
-        ([*SETS, "--subwords", "sentencepiece", "--merges", "0"], "--merges is for --subwords bpe"),
+        ([*SETS, "--subwords", "sentencepiece", "--merges", "0"], "--merges: must be a whole number, at least 1"),
+        ([*SETS, "--train", "other"], "--train is given twice: join its texts to one"),
         (["--train", "a"], "the following arguments are required: --valid, --test"),
         (["--binarized", "x"], "--binarized needs --subwords: 'bpe' (Moses tokens"),
         (["--binarized", "x", "--subwords", "bpe", "--merges", "9"], "--merges is for raw text"),

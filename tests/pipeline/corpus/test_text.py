@@ -6,7 +6,8 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.corpus.prepare import main as prepare
-from pipeline.corpus.text import CorpusError, clean, copy, join
+from pipeline.corpus.text import CorpusError, clean, copy, copy_sets, join
+from pipeline.files import read_json
 
 LANGS = ("en", "de")
 
@@ -47,6 +48,16 @@ def test_the_longest_line_has_100000_bytes(tmp_path):
     write(tmp_path, "a" * 100_001 + "\n", "x\n")
     with pytest.raises(CorpusError, match=r"in\.en, line 1: longer than 100,000 bytes"):
         copy(prefix, out, LANGS)
+
+
+def test_pairs_of_other_sets_that_are_in_the_training_set_are_counted(tmp_path):
+    """An empty pair is none, nor the source with another translation. A last line may lack its end."""
+    for name, en, de in (("train", "a\nb\nc\n\n", "A\nB\nC\n\n"), ("test", "a\nb\n\na\nd\nc", "A\nX\n\nA\nD\nC")):
+        for lang, content in zip(LANGS, (en, de)):
+            (tmp_path / f"{name}.{lang}").write_text(content)
+    copy_sets({name: str(tmp_path / name) for name in ("train", "test")}, tmp_path / "raw", LANGS)
+    assert read_json(tmp_path / "raw/train.json", "") == {"pairs": 4}
+    assert read_json(tmp_path / "raw/test.json", "") == {"pairs": 6, "in_train": 3}
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,11 @@ def test_every_task_reads_its_columns(write, tmp_path, name):
     task = TASKS[name]
     sets = task.read(tmp_path)
     assert list(sets) == ["train", "valid"] and {len(example.sentences) for example in sets["train"]} == {task.inputs}
-    assert {example.label for example in sets["train"]} == set(task.labels or ["3.80"])
+    assert {example.label for example in sets["train"]} == set(task.labels or ["0.76"])  # of 5
+
+
+def test_numbers_are_learned_as_0_to_1_which_tells_trainings_apart():
+    assert TASKS["STS-B"].settings == "STS-B numbers / 5" and TASKS["RTE"].settings == "RTE"
 
 
 def test_quotes_and_blanks_are_text(write, tmp_path):

@@ -57,6 +57,19 @@ def test_a_kind_that_does_not_exist_is_named(folder):
         processing(folder, "unigram")
 
 
+def test_bytes_of_unknown_characters_become_characters_again(tmp_path):
+    """A model with byte_fallback, as users may bring it; ``prepare.sh`` learns none."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH), model_prefix=str(tmp_path / "m"), vocab_size=290, byte_fallback=True
+    )
+    (tmp_path / "m.model").rename(tmp_path / MODEL)
+    pieces = processing(tmp_path, "sentencepiece")
+    pieces.load("")
+    sentences = ["A 5€ dog für me.", "狗", "The old king"]
+    tokens = pieces.split(sentences)
+    assert "<0xE2>" in tokens[0] and pieces.join(tokens) == pieces.text(tokens) == sentences
+
+
 def test_pieces_are_those_of_the_library_and_of_fairseq(folder, learned):
     ours = processing(folder, "sentencepiece")
     ours.load("REMEDY")

@@ -64,6 +64,7 @@ def test_a_run_of_other_data_is_refused(fake):
         (["--", "--fp16", "--beam=5"], "--beam does not go behind --: use the option --beam"),
         (["--", "--gen-subset", "test1"], "--gen-subset does not go behind --: use the option --subset"),
         (["--", "--path", "x"], "--path does not go behind --: it is set here"),
+        (["--", "--checkpoint-suffix", "_x"], "--checkpoint-suffix does not go behind --: it is set here"),
         (["--", "-t", "en"], "-t does not go behind --: it is set here"),
     ],
 )

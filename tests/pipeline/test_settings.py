@@ -1,0 +1,13 @@
+"""What train.sh says of settings that are allowed, and mostly a mistake."""
+
+import pytest
+
+from pipeline.settings import check_warmup
+
+
+@pytest.mark.parametrize(
+    "scheduler,warmup,told", [("polynomial_decay", 8, True), ("polynomial_decay", 7, False), ("inverse_sqrt", 9, False)]
+)
+def test_a_learning_rate_that_never_falls_is_told(capsys, scheduler, warmup, told):
+    check_warmup(["--lr-scheduler", scheduler, "--warmup-updates=9", "--warmup-updates", str(warmup)], 8)
+    assert ("rises for 8 updates and training has 8: give fewer" in capsys.readouterr().err) == told
