@@ -26,10 +26,12 @@ import sys
 import tempfile
 import time
 import traceback
+import uuid
 import warnings
 from pathlib import Path
 
 TOOLS = Path(sys.executable).parent
+ADDRESS = "server"
 RUN = str(Path(__file__).parent.parent / "scripts/run.py")
 PRELOADED = [
     *("fairseq_rope", "fairseq_rope.checkpoints.average", "fairseq_rope.info", "pipeline.results.collect"),
@@ -71,9 +73,23 @@ os._exit(status)
 
 @functools.lru_cache
 def preloaded():
-    """PATH and VENV of the clients; the server ends with this process."""
-    folder = Path(tempfile.mkdtemp(prefix="fairseq_rope-tests-"))
-    address, tools = str(folder / "server"), folder / "bin"
+    """PATH, VENV and TMPDIR of the clients; all processes of one pytest run share a server, which ends with it."""
+    shared = "PYTEST_XDIST_WORKER" in os.environ
+    name = f"fairseq_rope-tests-{os.environ['PYTEST_XDIST_TESTRUNUID'] if shared else uuid.uuid4().hex}"
+    folder = Path(tempfile.gettempdir(), name)
+    try:
+        folder.mkdir(mode=0o700)
+        _start_server(folder, os.getppid() if shared else os.getpid())
+    except FileExistsError:
+        while not (folder / ADDRESS).exists():
+            time.sleep(0.02)
+    temporary, path = tempfile.mkdtemp(dir=folder), [folder / "bin", TOOLS, os.environ["PATH"]]
+    return {"PATH": os.pathsep.join(map(str, path)), "VENV": str(folder), "TMPDIR": temporary}
+
+
+def _start_server(folder, owner):
+    """Writes the clients, and starts the server; it ends when the process ``owner`` has ended."""
+    address, tools = str(folder / ADDRESS), folder / "bin"
     environ = {name: os.environ.get(name) for name in LIKE_THE_SERVER}
     names = dict(python=sys.executable, tools=str(TOOLS), address=address, run=RUN, signals=[*map(int, PASSED_ON)])
     text = CLIENT.format(environ=environ, **names)
@@ -81,27 +97,26 @@ def preloaded():
     for name in PROGRAMS:
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
-    server = subprocess.Popen([sys.executable, "-m", "tests.processes", address], stdin=subprocess.DEVNULL)
+    words = [sys.executable, "-m", "tests.processes", address, str(owner)]
+    server = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True)
     while not os.path.exists(address):
         assert server.poll() is None
         time.sleep(0.02)
-    path = os.pathsep.join([str(tools), str(TOOLS), os.environ["PATH"]])
-    return {"PATH": path, "VENV": str(folder), "TMPDIR": str(folder)}
 
 
-def serve(address):
-    """Answers clients until the process that started this one has ended."""
+def serve(address, owner):
+    """Answers clients until the process ``owner`` has ended."""
     for name in PRELOADED:
         importlib.import_module(name)
     # torchrun asks for the source of each frame, and inspect would look for this one among thousands of modules
     inspect.modulesbyfile["<frozen runpy>"] = "runpy"
-    parent, listening = os.getppid(), socket.socket(socket.AF_UNIX)
+    listening = socket.socket(socket.AF_UNIX)
     listening.bind(f"{address}.new")
     listening.listen(64)
     listening.settimeout(1)
     os.rename(f"{address}.new", address)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while os.getppid() == parent:
+    while os.path.exists(f"/proc/{owner}"):
         with contextlib.suppress(socket.timeout):
             connection, _ = listening.accept()
             if os.fork() == 0:
@@ -190,4 +205,4 @@ def _run(name, words):
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], sys.argv[2])
