@@ -165,10 +165,10 @@ def fill(template: Sequence[str], **values: Any) -> List[str]:
         Failure: fairseq would replace a part of a value, or split it.
     """
     words = [word.format_map(values) for word in template]
-    for word in words:
-        if "${" in word or os.pathsep in word:
-            sign = "$" if "${" in word else os.pathsep
-            raise Failure(f"{word}: fairseq does not take '{sign}' for a part of the name: rename the folder")
+    for word, ours in zip(words, template):
+        for sign in ("${", os.pathsep):
+            if sign in word and sign not in ours:
+                raise Failure(f"{word}: fairseq does not take '{sign[0]}' for a part of the name: rename the folder")
     return [word for word in words if word]
 
 
