@@ -37,7 +37,7 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
 def check_name(folder: Path) -> None:
     """Raises CheckpointError for a folder whose name fairseq splits (``a:b`` are two of data) or replaces in part."""
     for sign in (os.pathsep, "${"):
-        if sign in str(folder):
+        if sign in str(folder.absolute()):  # as fairseq's hub has it
             raise CheckpointError(f"{folder}: fairseq does not take '{sign}' for a part of the name: rename the folder")
 
 

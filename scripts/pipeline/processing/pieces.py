@@ -18,7 +18,7 @@ MODEL = MODELS["sentencepiece"]
 SPACE = "\u2581"
 """Stands for a space inside a piece."""
 
-BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
+BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>(?: <0x[0-9A-F]{2}>)*(?!\S)")
 """Pieces of a model with ``byte_fallback``, for characters that it does not know."""
 
 SETTINGS = {2, 3}
@@ -61,13 +61,13 @@ class SentencePiece(Processing):
         return self.text(tokens)
 
     def text(self, printed: Sequence[str]) -> List[str]:
-        joined = (BYTES.sub(_characters, "".join(known(line))) for line in printed)
-        return [line.replace(SPACE, " ").strip() for line in joined]
+        lines = (BYTES.sub(_characters, " ".join(known(line))) for line in printed)
+        return [line.replace(" ", "").replace(SPACE, " ").strip() for line in lines]
 
 
 def _characters(pieces: "re.Match[str]") -> str:
     """The characters whose bytes these pieces name, as the library decodes them."""
-    return bytes.fromhex(pieces[0].replace("<0x", "").replace(">", "")).decode("utf-8", errors="replace")
+    return bytes(int(piece[3:5], 16) for piece in pieces[0].split()).decode("utf-8", errors="replace")
 
 
 def library() -> Any:

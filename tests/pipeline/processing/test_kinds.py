@@ -70,6 +70,13 @@ def test_bytes_of_unknown_characters_become_characters_again(tmp_path):
     assert "<0xE2>" in tokens[0] and pieces.join(tokens) == pieces.text(tokens) == sentences
 
 
+def test_text_that_only_looks_like_such_bytes_stays(folder):
+    pieces = processing(folder, "sentencepiece")
+    pieces.load("")
+    sentences = ["The address <0x41> is read."]
+    assert pieces.join(pieces.split(sentences)) == sentences
+
+
 def test_pieces_are_those_of_the_library_and_of_fairseq(folder, learned):
     ours = processing(folder, "sentencepiece")
     ours.load("REMEDY")
