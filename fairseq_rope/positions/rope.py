@@ -62,7 +62,9 @@ class RotaryEncoding(PositionEncoding):
                 else f"{flag}-dim must be even, not {options.dim}"
             )
         if not 2 <= self.dim <= width:
-            raise ValueError(f"{flag}-dim must be between 2 and the head dimension {width}, not {options.dim}")
+            raise ValueError(
+                f"{flag}-dim must be between 2 and {width}, the channels that it could rotate, not {options.dim}"
+            )
         if not 1 < options.base <= LARGEST_BASE:
             raise ValueError(f"{flag}-base must be greater than 1 and at most {LARGEST_BASE:g}, not {options.base}")
         for name, value, choices in (("layout", options.layout, LAYOUTS), ("scaling", options.scaling, SCALINGS)):

@@ -133,7 +133,7 @@ LONGEST = 200
 
 def last_value(flags: Sequence[str], name: str) -> Optional[str]:
     """The value of a flag among words of a command line, the last one if it is repeated; None if it is not there."""
-    words = [word for flag in flags for word in flag.split("=", 1)]
+    words = [word for flag in flags for word in (flag.split("=", 1) if flag[:2] == "--" else [flag])]
     return next((value for flag, value in reversed(list(zip(words, words[1:]))) if flag == name), None)
 
 

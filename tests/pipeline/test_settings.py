@@ -2,7 +2,17 @@
 
 import pytest
 
+from pipeline.command import last_value
 from pipeline.settings import check_warmup
+
+
+def test_the_last_value_of_a_flag_counts_and_may_have_an_equals_sign():
+    flags = ["--lr", "1", "--model", "lr=0.1/x", "--lr=2=3"]
+    assert (last_value(flags, "--lr"), last_value(flags, "--model"), last_value(flags, "--no")) == (
+        "2=3",
+        "lr=0.1/x",
+        None,
+    )
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_half_precision_is_rotated_in_fp32_even_at_position_4096(dtype, layout):
     "options,message",
     [
         (dict(dim=3), "--rope-dim must be even, not 3"),
-        (dict(dim=10), "--rope-dim must be between 2 and the head dimension 8, not 10"),
+        (dict(dim=10), "--rope-dim must be between 2 and 8, the channels that it could rotate, not 10"),
         (dict(base=0.5), "--rope-base must be greater than 1 and at most 1e.30, not 0.5"),
         (dict(layout="spiral"), "--rope-layout must be one of interleaved, half, not 'spiral'"),
         (dict(scaling="yarn"), "--rope-scaling must be one of none, linear, ntk, not 'yarn'"),

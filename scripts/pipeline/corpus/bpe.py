@@ -49,6 +49,8 @@ def learn(
             sides.append(counts)
     if not words:
         raise Failure(f"no words in {', '.join(map(str, paths))}: nothing to learn BPE from")
+    if max(map(len, words)) == 1:
+        raise Failure("no word has two characters, and BPE merges those of a word: give --subwords sentencepiece")
     with replacing(out) as file:
         codes = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
         library.learn_bpe([f"{word} {count}" for word, count in words.items()], codes, merges, is_dict=True)

@@ -14,6 +14,7 @@ Examples:
 
 import argparse
 import logging
+import os
 import shutil
 from pathlib import Path
 from typing import Dict, Sequence, Tuple
@@ -141,7 +142,7 @@ class Preparation:
 
 
 def check_out(out: Path, given: Sequence[Path]) -> None:
-    """Raises Failure if a preparation in ``out`` would destroy other files than those of an earlier one.
+    """Raises Failure if a preparation in ``out`` would destroy files of others, or has a name that fairseq would split.
 
     Args:
         given: what it reads.
@@ -149,6 +150,8 @@ def check_out(out: Path, given: Sequence[Path]) -> None:
     there = next(path for path in (out, *out.resolve().parents) if path.exists())
     if not there.is_dir():
         raise Failure(f"{there} is no folder: choose another --out")
+    if os.pathsep in str(out.absolute()):
+        raise Failure(f"{out}: fairseq does not take '{os.pathsep}' for a part of the name: choose another --out")
     if (out / "run.json").exists():
         raise Failure(f"{out} is the folder of a training, and its subwords would be lost: choose another --out")
     folders = [out.resolve() / name for name in FOLDERS]

@@ -61,8 +61,16 @@ class SentencePiece(Processing):
         return self.text(tokens)
 
     def text(self, printed: Sequence[str]) -> List[str]:
-        lines = (BYTES.sub(_characters, " ".join(known(line))) for line in printed)
+        lines = [" ".join(known(line)) for line in printed]
+        if any(map(BYTES.search, lines)) and self._byte_fallback():
+            lines = [BYTES.sub(_characters, line) for line in lines]
         return [line.replace(" ", "").replace(SPACE, " ").strip() for line in lines]
+
+    def _byte_fallback(self) -> bool:
+        """Whether the model has pieces for bytes; without it ``<0x41>`` is text that it does not know."""
+        path = self.folder / MODEL
+        model = self.read(path, "run scripts/average.sh again") if path.is_file() else None
+        return model is not None and bool(model.is_byte(model.piece_to_id("<0x00>")))
 
 
 def _characters(pieces: "re.Match[str]") -> str:

@@ -45,8 +45,11 @@ def test_the_progress_of_learning_has_a_label(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines()[:3] == [f"learn-bpe: {i} of 3 merges" for i in (1, 2, 3)]
 
 
-def test_no_words_are_refused_and_nothing_is_left(tmp_path):
-    (tmp_path / "a").write_text("\n\n")
-    with pytest.raises(Failure, match="nothing to learn BPE from"):
+@pytest.mark.parametrize(
+    "text,message", [("\n\n", "nothing to learn BPE from"), ("a b\n", "no word has two characters")]
+)
+def test_text_without_words_or_pairs_is_refused_and_nothing_is_left(tmp_path, text, message):
+    (tmp_path / "a").write_text(text)
+    with pytest.raises(Failure, match=message):
         learn([tmp_path / "a"], 5, tmp_path / "codes", 1)
     assert [p.name for p in tmp_path.iterdir()] == ["a"]

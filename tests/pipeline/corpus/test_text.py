@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from pipeline.command import Failure
+from pipeline.corpus.prepare import check_out
 from pipeline.corpus.prepare import main as prepare
 from pipeline.corpus.text import CorpusError, clean, copy, copy_sets, join
 from pipeline.files import read_json
@@ -97,6 +98,15 @@ def test_one_text_for_two_sets_is_refused(tmp_path):
     with pytest.raises(Failure, match="test: the text of valid is that of test, too; give each of --train"):
         prepare(["--", "--train", train, "--valid", test, "--test", test, "--out", str(out)])
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "name,message", [("in.en", "in.en is no folder"), ("in.en/x", "in.en is no folder"), ("a:b", "':'")]
+)
+def test_an_output_that_can_be_none_is_refused(tmp_path, name, message):
+    write(tmp_path, "a\n", "x\n")
+    with pytest.raises(Failure, match=f"{message}.*: choose another --out"):
+        check_out(tmp_path / name, [])
 
 
 def test_cleaning_counts_each_rule(tmp_path):
