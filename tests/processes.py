@@ -79,10 +79,16 @@ def preloaded():
     folder = Path(tempfile.gettempdir(), name)
     try:
         folder.mkdir(mode=0o700)
-        _start_server(folder, os.getppid() if shared else os.getpid())
     except FileExistsError:
         while not (folder / ADDRESS).exists():
+            assert folder.exists()
             time.sleep(0.02)
+    else:
+        try:
+            _start_server(folder, os.getppid() if shared else os.getpid())
+        except BaseException:  # the other processes do not wait for it
+            shutil.rmtree(folder)
+            raise
     temporary, path = tempfile.mkdtemp(dir=folder), [folder / "bin", TOOLS, os.environ["PATH"]]
     return {"PATH": os.pathsep.join(map(str, path)), "VENV": str(folder), "TMPDIR": temporary}
 

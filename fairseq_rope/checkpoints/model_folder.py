@@ -31,6 +31,7 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
         CheckpointError: a file is missing or cannot be used, nothing names the languages, or a dictionary or
             ``prepare.json`` does not belong to the model.
     """
+    check_name(folder)
     return _languages(folder, load_checkpoint(folder / checkpoint))
 
 
@@ -42,7 +43,6 @@ def check_name(folder: Path) -> None:
 
 
 def _languages(folder: Path, state: Dict[str, Any]) -> Tuple[str, str]:
-    check_name(folder)
     task, path = task_options(state), folder / "prepare.json"
     prepared = _prepared(path)
     source, target = (task.get(f"{side}_lang") or prepared.get(side) for side in ("source", "target"))

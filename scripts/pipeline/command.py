@@ -89,15 +89,6 @@ def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
     return parse
 
 
-class Once(argparse.Action):
-    """For ``action=``: an option that the user may not repeat, where the last value would replace the others."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Optional[str] = None) -> None:
-        if getattr(namespace, self.dest) is not None:
-            parser.error(f"{option_string} is given twice: join its texts to one")
-        setattr(namespace, self.dest, values)
-
-
 def seeds_of(parser: Parser, words: Sequence[str]) -> List[int]:
     """Random seeds, each named once."""
     for seed in words:
@@ -155,6 +146,13 @@ def split_at_dashes(words: Sequence[str]) -> Tuple[List[str], List[str]]:
     return list(words[:place]), list(words[place + 1 :])
 
 
+def check_name(name: str, ours: str = "") -> None:
+    """Raises Failure if fairseq would replace a part of a name, or split it, by a sign that is not in ``ours``."""
+    for sign in ("${", os.pathsep):
+        if sign in name and sign not in ours:
+            raise Failure(f"{name}: fairseq does not take '{sign[0]}' for a part of the name: rename the folder")
+
+
 def fill(template: Sequence[str], **values: Any) -> List[str]:
     """Fills the ``{placeholders}`` in a command of a script, and leaves out empty words.
 
@@ -162,13 +160,11 @@ def fill(template: Sequence[str], **values: Any) -> List[str]:
         template: words from one of our scripts. Words that a user typed are ``values``, or follow the result.
 
     Raises:
-        Failure: fairseq would replace a part of a value, or split it.
+        Failure: :func:`check_name` refuses a word that a value makes.
     """
     words = [word.format_map(values) for word in template]
     for word, ours in zip(words, template):
-        for sign in ("${", os.pathsep):
-            if sign in word and sign not in ours:
-                raise Failure(f"{word}: fairseq does not take '{sign[0]}' for a part of the name: rename the folder")
+        check_name(word, ours)
     return [word for word in words if word]
 
 

@@ -5,7 +5,7 @@ import os
 import shlex
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..command import Once, Parser, say, script_name, split_at_dashes, to_path, whole_number
+from ..command import Parser, say, script_name, split_at_dashes, to_path, whole_number
 from ..languages import language
 from ..prepared import SUBWORDS
 
@@ -54,6 +54,15 @@ def completed(args: argparse.Namespace, template: Sequence[str], argv: Sequence[
     for name in ("--tokenize", "--apply-bpe", "--apply-sentencepiece", "--apply-bytes"):
         commands.add_argument(name, type=shlex.split)
     return commands.parse_args(template, args)
+
+
+class Once(argparse.Action):
+    """For ``action=``: a text that the user may not give twice, as the last one would replace the others."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Optional[str] = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} is given twice: join its texts to one")
+        setattr(namespace, self.dest, values)
 
 
 def _parser(doc: Optional[str]) -> Parser:

@@ -14,12 +14,11 @@ Examples:
 
 import argparse
 import logging
-import os
 import shutil
 from pathlib import Path
 from typing import Dict, Sequence, Tuple
 
-from ..command import Failure, run, say
+from ..command import Failure, check_name, run, say
 from ..files import sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..steps import STAMPS, Steps
@@ -150,8 +149,7 @@ def check_out(out: Path, given: Sequence[Path]) -> None:
     there = next(path for path in (out, *out.resolve().parents) if path.exists())
     if not there.is_dir():
         raise Failure(f"{there} is no folder: choose another --out")
-    if os.pathsep in str(out.absolute()):
-        raise Failure(f"{out}: fairseq does not take '{os.pathsep}' for a part of the name: choose another --out")
+    check_name(str(out.absolute()))
     if (out / "run.json").exists():
         raise Failure(f"{out} is the folder of a training, and its subwords would be lost: choose another --out")
     folders = [out.resolve() / name for name in FOLDERS]

@@ -44,7 +44,7 @@ class FairseqEngine:
 
     def search(self, sources: Sequence[str]) -> List[str]:
         tokens = [self.hub.binarize(source) for source in sources]
-        self.hub.cfg.dataset.max_tokens = max(self.max_tokens, *map(len, tokens))  # fairseq refuses a longer source
+        self.hub.cfg.dataset.max_tokens = max([self.max_tokens, *map(len, tokens)])  # fairseq refuses a longer source
         results = self.hub.generate(tokens, beam=self.beam, lenpen=self.lenpen)
         return [self.hub.string(hypotheses[0]["tokens"]) for hypotheses in results]
 
