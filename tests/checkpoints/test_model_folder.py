@@ -66,6 +66,17 @@ def test_a_source_longer_than_a_batch_is_a_batch_of_its_own(folder):
     assert short.translate(sentences) == whole.translate(sentences)
 
 
+@pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
+def test_translations_at_the_limit_of_the_search_are_counted(tmp_path, engine):
+    """An untrained model seldom chooses ``</s>``, so each translation fills its positions."""
+    limited = run_folder(tmp_path / "limited", "roformer_tiny", "--max-target-positions", "6")
+    (limited / "prepare.json").write_text(json.dumps({"sha256": {}, "subwords": "none"}))
+    translator = Translator(limited, engine=engine)
+    for sentences in (["w1 w2", "", "w3"], ["w4"], [""]):
+        translator.translate(sentences)
+        assert translator.cut == sum(map(bool, sentences))
+
+
 def test_a_whole_folder_says_how_text_is_split(folder):
     prepared = read_prepared(folder, REMEDY)
     assert prepared.hyphens_kept and prepared.vocabulary_threshold == 2

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ..corpus.text import CorpusError, clean
+from ..corpus.cleaning import clean
+from ..corpus.text import CorpusError
 from ..steps import stamp_path
 from . import BenchmarkError
 from .enlarge import enlarge

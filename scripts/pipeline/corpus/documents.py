@@ -14,7 +14,7 @@ from ..files import replacing_folder, write_json
 from ..processing.base import one_line
 from ..progress import Progress
 from ..shape import TEXT, Shape, problem
-from .text import CorpusError, lines, raw_file, raw_lines
+from .text import CorpusError, in_train, lines, raw_file, raw_lines
 
 Document = List[str]
 """The lines of a document, none of them empty."""
@@ -121,6 +121,8 @@ def copy_documents(
 ) -> None:
     """Replaces the folder ``out`` by ``SUBSET.LANGUAGE``, and ``SUBSET.json`` with documents, lines and bytes.
 
+    Those of other given sets than ``train`` also say how many of their documents are in ``train``.
+
     Args:
         sets: the files of each set; only those of ``train`` if sets are held out.
         start: as of :func:`documents`.
@@ -144,6 +146,12 @@ def copy_documents(
         for name in names:
             if not counts[name]["documents"]:
                 raise CorpusError(_nothing(name, sets, percent))
+        stack.close()
+        for name, shared in in_train(
+            lambda name: map(share, documents([folder / f"{name}.{language}"])), [] if percent else names
+        ).items():
+            counts[name]["in_train"] = shared
+        for name in names:
             write_json(folder / f"{name}.json", counts[name])
 
 

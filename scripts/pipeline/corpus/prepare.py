@@ -23,6 +23,7 @@ from ..files import sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..steps import STAMPS, Steps
 from . import summary, text
+from .cleaning import clean
 from .options import parse
 from .splitting import LINES, SPLITTINGS
 from .wmt14 import check_test_set, read_file
@@ -126,7 +127,7 @@ class Preparation:
         ratio = float("inf" if args.ratio == "none" else args.ratio)
         most = 1.0 if args.ratio_given else MOST_DROPPED
         source, target = str(folder / "train"), str(folder / "train.clean")
-        write_json(self.out / "clean.json", text.clean(source, target, self.langs, 1, args.max_length, ratio, most))
+        write_json(self.out / "clean.json", clean(source, target, self.langs, 1, args.max_length, ratio, most))
 
     def _binarize(self) -> None:
         logging.disable(logging.INFO)  # what fairseq says when it is imported

@@ -1,7 +1,7 @@
 """The numbers that ``scripts/prepare.sh`` prints and writes to ``prepare.json``. It needs no fairseq."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 from ..files import read_json, sha256
 from ..prepared import MODELS
@@ -23,7 +23,7 @@ def collect(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[Pa
     subsets = {path.stem: _read(path) for path in sorted((folder / "raw").glob("*.json"))}
     info: Dict[str, Any] = {
         "pairs": {name: counts["pairs"] for name, counts in subsets.items()},
-        "in_train": {name: counts["in_train"] for name, counts in subsets.items() if counts.get("in_train")},
+        "in_train": _in_train(subsets),
         "cleaned": _read(folder / "clean.json"),
     }
     return {**info, **_numbers(folder, langs, kind, split_by)}
@@ -35,7 +35,12 @@ def collect_text(folder: Path, language: str, kind: str, split_by: Sequence[Path
     numbers = _numbers(folder, [language], kind, split_by)
     tokens = {name: sides[language]["tokens"] for name, sides in numbers["binarised"].items()}
     counts = {unit: {name: subset[unit] for name, subset in subsets.items()} for unit in TEXT_UNITS}
-    return {**counts, "tokens": tokens, **numbers}
+    return {**counts, "in_train": _in_train(subsets), "tokens": tokens, **numbers}
+
+
+def _in_train(subsets: Mapping[str, Mapping[str, int]]) -> Dict[str, int]:
+    """The sets that share text with the training set, and how much."""
+    return {name: counts["in_train"] for name, counts in subsets.items() if counts.get("in_train")}
 
 
 def _numbers(folder: Path, langs: Sequence[str], kind: str, split_by: Sequence[Path]) -> Dict[str, Any]:
@@ -69,7 +74,7 @@ def summary(info: Dict[str, Any]) -> str:
     dropped = ", ".join(f"{cleaned[f'dropped_{rule}']:,} {rule.replace('_', ' ')}" for rule in RULES)
     lines = [
         "pairs: " + ", ".join(f"{name} {count:,}" for name, count in pairs.items()),
-        *(f"{name}: {count:,} of its pairs are in the training set, too" for name, count in info["in_train"].items()),
+        *_shared(info["in_train"], "pairs"),
         f"training pairs kept: {cleaned['kept']:,} (dropped: {dropped})",
         *_learned(info),
     ]
@@ -87,7 +92,11 @@ def text_summary(info: Dict[str, Any]) -> str:
         counts = ", ".join(f"{info[unit][name]:,} {unit}" for unit in TEXT_UNITS)
         unknown = sum(side["unknown"] for side in sides.values())
         lines.append(f"{name}: {counts}, {info['tokens'][name]:,} tokens ({unknown:,} unknown)")
-    return "\n".join([*lines, *_learned(info)])
+    return "\n".join([*lines, *_shared(info["in_train"], "documents"), *_learned(info)])
+
+
+def _shared(in_train: Mapping[str, int], unit: str) -> List[str]:
+    return [f"{name}: {count:,} of its {unit} are in the training set, too" for name, count in in_train.items()]
 
 
 def _learned(info: Dict[str, Any]) -> List[str]:

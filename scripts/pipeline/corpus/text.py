@@ -1,15 +1,14 @@
-"""Copies and checks parallel text, cleans training sets, and joins sentences. It needs no fairseq.
+"""Reads, checks and copies parallel text, and joins sentences. It needs no fairseq.
 
 The name of a corpus is its path without the language: ``train`` stands for ``train.en`` and ``train.de`` (or ``.gz``).
 """
 
 import gzip
-import math
 import zlib
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..command import Failure
 from ..files import replacing, replacing_folder, write_json
@@ -100,7 +99,7 @@ def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Tuple[str, str]]:
 
 def copy(prefix: str, out: str, langs: Tuple[str, str]) -> Dict[str, int]:
     """Writes a checked copy of a corpus to ``OUT.LANG``; returns the number of pairs."""
-    return {"pairs": _write(out, langs, pairs(prefix, langs))}
+    return {"pairs": write_pairs(out, langs, pairs(prefix, langs))}
 
 
 def copy_sets(
@@ -121,83 +120,31 @@ def copy_sets(
         for name, size in (sizes or {}).items():
             write_json(temporary / f"{name}.json", {"pairs": size})
         counts = {name: copy(prefix, str(temporary / name), langs) for name, prefix in prefixes.items()}
-        for name, shared in _in_train(temporary, list(counts), langs).items():
+        for name, shared in in_train(lambda name: _lines_of_pairs(temporary / name, langs), list(counts)).items():
             counts[name]["in_train"] = shared
         for name in counts:
             write_json(temporary / f"{name}.json", counts[name])
 
 
-def _in_train(folder: Path, names: Sequence[str], langs: Tuple[str, str]) -> Dict[str, int]:
-    """How many pairs of each checked copy are in that of the training set, too; empty ones do not count."""
+def in_train(items: Callable[[str], Iterator[Hashable]], names: Sequence[str]) -> Dict[str, int]:
+    """How many items of each other set are in the training set, too.
+
+    Args:
+        items: reads the items of a set.
+        names: the sets; without ``train``, there is nothing to count.
+    """
     if "train" not in names:
         return {}
+    others = {name: Counter(items(name)) for name in names if name != "train"}
+    shared = set().union(*others.values()).intersection(items("train"))
+    return {name: sum(count for item, count in found.items() if item in shared) for name, found in others.items()}
+
+
+def _lines_of_pairs(prefix: Path, langs: Tuple[str, str]) -> Iterator[Tuple[bytes, ...]]:
+    """The pairs of a checked copy but for those of two empty lines."""
     with ExitStack() as files:
-
-        def read(name: str) -> Iterator[Tuple[bytes, ...]]:
-            return zip(*(files.enter_context((folder / f"{name}.{lang}").open("rb")) for lang in langs))
-
-        others = {name: Counter(read(name)) for name in names if name != "train"}
-        shared = set().union(*others.values()).intersection(read("train")) - {(b"\n", b"\n")}
-    return {name: sum(count for pair, count in found.items() if pair in shared) for name, found in others.items()}
-
-
-def clean(
-    prefix: str, out: str, langs: Tuple[str, str], min_length: int, max_length: int, ratio: float, most: float = 1.0
-) -> Dict[str, int]:
-    """Keeps the pairs with ``min_length`` to ``max_length`` tokens and a length ratio of at most ``ratio``.
-
-    Lengths are in space-separated tokens. A pair that breaks several rules counts for the first one.
-
-    Args:
-        most: the share of pairs that may be dropped by their ratio.
-
-    Returns:
-        The numbers of pairs read, kept, and dropped by each rule.
-
-    Raises:
-        CorpusError: no pair is left, or too many would be dropped by their ratio.
-    """
-    ratios: Counter[float] = Counter()
-    counts = {"pairs": 0, "kept": 0, "dropped_too_short": 0, "dropped_too_long": 0, "dropped_ratio": 0}
-
-    def kept() -> Iterator[Tuple[str, str]]:
-        for pair in pairs(prefix, langs):
-            counts["pairs"] += 1
-            short, long = sorted(len(side.split()) for side in pair)
-            if short < min_length:
-                counts["dropped_too_short"] += 1
-                continue
-            if long > max_length:
-                counts["dropped_too_long"] += 1
-                continue
-            ratios[round(long / short, 2)] += 1
-            if long > ratio * short:
-                counts["dropped_ratio"] += 1
-            else:
-                counts["kept"] += 1
-                yield pair
-        if counts["dropped_ratio"] > most * counts["pairs"]:
-            raise _unsuitable(ratio, counts["dropped_ratio"], ratios)
-
-    if _write(out, langs, kept()) == 0:
-        relax = f"relax --max-length ({max_length})" + (f" or --ratio ({ratio:g})" if ratio < math.inf else "")
-        raise CorpusError(f"no pair of {prefix} is left after cleaning: {relax}, or break the text into lines")
-    return counts
-
-
-def _unsuitable(ratio: float, dropped: int, ratios: "Counter[float]") -> CorpusError:
-    """Says that a ratio does not suit a corpus, and which would.
-
-    Args:
-        ratios: how many pairs have each ratio.
-    """
-    ordered = sorted(ratios.elements())
-    median, suits = ordered[len(ordered) // 2], math.ceil(ordered[len(ordered) * 19 // 20] * 10) / 10
-    return CorpusError(
-        f"--ratio {ratio:g}, the default, would drop {dropped:,} of {len(ordered):,} training pairs: in the median, "
-        f"the longer side has {median:.2g} times the tokens of the other; give --ratio {suits:g}, which keeps 19 of "
-        f"20, or --ratio none (--ratio {ratio:g} drops them nevertheless)"
-    )
+        sides = [files.enter_context(Path(f"{prefix}.{lang}").open("rb")) for lang in langs]
+        yield from (pair for pair in zip(*sides) if set(pair) != {b"\n"})
 
 
 def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> Dict[str, int]:
@@ -228,11 +175,11 @@ def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> Dict[
         if not counts["joined"]:
             raise CorpusError(f"{prefix} has {counts['pairs']} pairs: too few to join {sentences}")
 
-    _write(out, langs, joined())
+    write_pairs(out, langs, joined())
     return counts
 
 
-def _write(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str, str]]) -> int:
+def write_pairs(out: str, langs: Tuple[str, str], sentence_pairs: Iterator[Tuple[str, str]]) -> int:
     """Writes both sides beside their targets and renames them together; returns the number of pairs."""
     count = 0
     with ExitStack() as stack:

@@ -9,7 +9,7 @@ from typing import Dict, List, Sequence
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
 
-from ..command import LONGEST, Failure, last_value
+from ..command import LONGEST, MOST, Failure, last_value
 from ..files import read_lines
 from .statistics import ROUNDED
 
@@ -85,13 +85,18 @@ def _check_complete(side: Dict[int, str], sentences: int, what: str, path: Path)
 
 
 def count_cut(path: Path, flags: Sequence[str]) -> int:
-    """How many hypotheses have as many tokens as fairseq-generate's flags allow at most, and may be cut.
+    """How many hypotheses have as many tokens as the search makes at most, and may be cut.
 
     Limits that follow the length of the source (``--max-len-a``) are not looked at.
+
+    Args:
+        path: the output of fairseq-generate.
+        flags: those of the training (``--max-target-positions``) and of fairseq-generate.
     """
     if last_value(flags, "--max-len-a"):
         return 0
-    longest = int(last_value(flags, "--max-len-b") or LONGEST)
+    positions = int(last_value(flags, "--max-target-positions") or MOST)  # </s> needs one of them
+    longest = min(int(last_value(flags, "--max-len-b") or LONGEST), positions - 1)
     scores = [line.split()[1:] for line in read_lines(path) if line.startswith("P-")]  # of each token, and of </s>
     return sum(len(of_tokens) > longest for of_tokens in scores)
 

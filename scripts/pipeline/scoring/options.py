@@ -1,9 +1,11 @@
 """What ``scripts/score.sh`` and ``scripts/evaluate.sh`` share: options about the run and the test set."""
 
 from pathlib import Path
-from typing import Iterable, Optional
+from typing import Iterable, List, Optional
 
 from ..command import Failure, Parser, to_path
+from ..files import read_shaped
+from ..shape import TEXT
 
 USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
 
@@ -28,6 +30,15 @@ def averaged(run: Path) -> Path:
     if not checkpoint.is_file():
         raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")
     return checkpoint
+
+
+def trained_flags(run: Path) -> List[str]:
+    """The flags of a run's training; none if its folder does not say."""
+    record = run / "run.json"
+    if not record.is_file():
+        return []
+    flags: str = read_shaped(record, {"flags": TEXT}, "give the output of scripts/train.sh")["flags"]
+    return flags.split()
 
 
 def check_subset(data: Path, subset: str, indices: Iterable[Path]) -> None:

@@ -28,7 +28,7 @@ from .generate import generate
 from .generated import check_bleu, count_cut, read_generated
 from .kinds import FAIRSEQ
 from .metrics import score, standard_bleu, table
-from .options import USER_DIR, averaged, check_subset, run_parser
+from .options import USER_DIR, averaged, check_subset, run_parser, trained_flags
 from .scored import read_scored
 from .statistics import columns
 
@@ -130,8 +130,8 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
         )
         head = {"name": name, "subset": subset, "settings": settings, "checkpoint": checkpoint}
         texts, scored = score_text(generated, sides[0], sides[1], processing)
-        if cut := count_cut(generated, flags):
-            say(f"{subset}: {cut} of {len(texts)} translations are as long as --max-len-b allows, and may be cut")
+        if cut := count_cut(generated, [*trained_flags(run), *flags]):
+            say(f"{subset}: {cut} of {len(texts)} translations are as long as the search allows, and may be cut")
         write_text(out.with_name(f"{subset}.hyp.{target}"), "".join(f"{text}\n" for text in texts))
         write_json(out, {**head, **scored})
 

@@ -5,7 +5,7 @@ Both translate BPE tokens to BPE tokens, as text, with beam search and ``score /
 
 import importlib.util
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Sized, Tuple, Union
 
 import torch
 
@@ -18,6 +18,9 @@ from fairseq_rope.translation import RoFormerModel
 from ..command import LONGEST, say
 from ..files import read_shaped
 from ..shape import WHOLE
+
+Found = Tuple[List[str], int]
+"""Translations, and how many of them are as long as the search allows."""
 
 
 class FairseqEngine:
@@ -41,12 +44,15 @@ class FairseqEngine:
         self.beam, self.lenpen, self.max_tokens = beam, lenpen, max_tokens
         self.longest = int(self.hub.max_positions[0])
         """tokens of the longest source that the model accepts, ``</s>`` counted"""
+        self.max_length = min(LONGEST, int(self.hub.max_positions[1]) - 1)
+        """tokens of the longest translation that the search makes, before ``</s>``"""
 
-    def search(self, sources: Sequence[str]) -> List[str]:
+    def search(self, sources: Sequence[str]) -> Found:
         tokens = [self.hub.binarize(source) for source in sources]
         self.hub.cfg.dataset.max_tokens = max([self.max_tokens, *map(len, tokens)])  # fairseq refuses a longer source
         results = self.hub.generate(tokens, beam=self.beam, lenpen=self.lenpen)
-        return [self.hub.string(hypotheses[0]["tokens"]) for hypotheses in results]
+        found = [hypotheses[0]["tokens"] for hypotheses in results]
+        return list(map(self.hub.string, found)), _full(found, self.max_length)
 
 
 class CTranslate2Engine:
@@ -72,14 +78,23 @@ class CTranslate2Engine:
             self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
         except RuntimeError as error:
             raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it") from None
-        length = min(LONGEST, config["max_target_positions"] - 1)
-        self.options = {**search_options(beam, lenpen, length), "max_batch_size": max_tokens, "batch_type": "tokens"}
+        self.max_length = min(LONGEST, config["max_target_positions"] - 1)
+        self.options = {
+            **search_options(beam, lenpen, self.max_length),
+            "max_batch_size": max_tokens,
+            "batch_type": "tokens",
+        }
 
-    def search(self, sources: Sequence[str]) -> List[str]:
+    def search(self, sources: Sequence[str]) -> Found:
         results = self.translator.translate_batch([source.split() for source in sources], **self.options)
+        found = [result.hypotheses[0] for result in results]
         # without the last token: </s>, or the token that fairseq replaces by </s> at the limit
-        hypotheses = [result.hypotheses[0][:-1] for result in results]
-        return [" ".join(token for token in hypothesis if token != "<s>") for hypothesis in hypotheses]
+        texts = [" ".join(token for token in tokens[:-1] if token != "<s>") for tokens in found]
+        return texts, _full(found, self.max_length)
+
+
+def _full(found: Sequence[Sized], max_length: int) -> int:
+    return sum(len(tokens) > max_length for tokens in found)  # with </s>
 
 
 Engine = Union[FairseqEngine, CTranslate2Engine]

@@ -87,8 +87,11 @@ def _answer(args: argparse.Namespace) -> None:
             answer = ""
             try:
                 (answer,) = translator.translate([_decode(line).removesuffix("\n")])
+                problem = f"its translation {_may_be_cut(translator)}" if translator.cut else ""
             except (Failure, ValueError) as error:
-                print(f"{script_name()}: line {number}: {error}", file=sys.stderr, flush=True)
+                problem = str(error)
+            if problem:
+                print(f"{script_name()}: line {number}: {problem}", file=sys.stderr, flush=True)
             print(answer, flush=True)
     finally:
         if terminal:
@@ -124,6 +127,7 @@ def _translate(args: argparse.Namespace, lines: Sequence[str]) -> None:
     """
     translator = _load(args)
     hidden = sys.stdout.isatty() or not sys.stderr.isatty()  # on one screen with the translations
+    cut = 0
     bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=hidden)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
@@ -133,8 +137,15 @@ def _translate(args: argparse.Namespace, lines: Sequence[str]) -> None:
             raise Failure(f"in the sentences from line {start + 1} on, {error}") from None
         for line in translations:
             print(line, flush=True)
+        cut += translator.cut
         bar.update(len(chunk))
     bar.close()
+    if cut:
+        say(f"{cut} of {len(lines)} translations {_may_be_cut(translator)}")
+
+
+def _may_be_cut(translator: "Translator") -> str:
+    return f"may be cut, as the search ends after {translator.engine.max_length} tokens: split long sentences"
 
 
 if __name__ == "__main__":

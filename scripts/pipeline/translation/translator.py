@@ -45,6 +45,8 @@ class Translator:
         self.processing = text_processing(folder, prepared, source, target)
         self.processing.load(REMEDY, types(read_dictionary(folder / f"dict.{source}.txt", REMEDY)))
         self.engine = build_engine(engine, folder, (source, target), beam, lenpen, max_tokens, quantization)
+        self.cut = 0
+        """translations of the last call that are as long as the search allows, and may be cut"""
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
         """Translates raw sentences; an empty sentence stays empty.
@@ -58,8 +60,9 @@ class Translator:
         for i, source in sources.items():
             if len(source.split()) >= longest:  # </s> comes to them
                 raise ValueError(f"sentence {i + 1} has more than {longest} tokens: split it")
+        self.cut = 0
         if sources:
-            hypotheses = self.engine.search(list(sources.values()))
+            hypotheses, self.cut = self.engine.search(list(sources.values()))
             for i, translation in zip(sources, self.processing.join(hypotheses)):
                 translations[i] = translation
         return translations

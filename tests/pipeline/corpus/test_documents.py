@@ -66,6 +66,13 @@ def test_the_copy_has_a_line_for_a_line_and_an_empty_one_between_documents(write
     assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == "test.en test.json train.en train.json".split()
 
 
+def test_documents_of_other_sets_that_are_in_the_training_set_are_counted(write, tmp_path):
+    sets = {"train": [write("1", "a\nb\n\nc\n")], "valid": [write("2", "c"), write("3", "a\nb\n\na\n\nc")]}
+    copy_documents(sets, tmp_path / "raw", "en")
+    assert json.loads((tmp_path / "raw/valid.json").read_text())["in_train"] == 3
+    assert "in_train" not in json.loads((tmp_path / "raw/train.json").read_text())
+
+
 def test_documents_are_held_out_by_their_text_alone(write, tmp_path):
     texts = [f"document {number}\nwith two lines" for number in range(2000)]
     for name, order in (("one", texts), ("two", texts[::-1])):

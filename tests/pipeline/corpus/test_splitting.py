@@ -9,11 +9,12 @@ import sentencepiece
 
 from pipeline.command import Failure
 from pipeline.corpus import learn_pieces
+from pipeline.corpus.cleaning import clean
 from pipeline.corpus.options import parse
 from pipeline.corpus.shards import map_lines
 from pipeline.corpus.spaces import check_spaces
 from pipeline.corpus.splitting import default_size
-from pipeline.corpus.text import CorpusError, clean
+from pipeline.corpus.text import CorpusError
 from pipeline.processes import RUN
 from pipeline.recipes import load_recipe, recipe_names
 

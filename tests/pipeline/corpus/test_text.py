@@ -5,9 +5,10 @@ import gzip
 import pytest
 
 from pipeline.command import Failure
+from pipeline.corpus.cleaning import clean
 from pipeline.corpus.prepare import check_out
 from pipeline.corpus.prepare import main as prepare
-from pipeline.corpus.text import CorpusError, clean, copy, copy_sets, join
+from pipeline.corpus.text import CorpusError, copy, copy_sets, join
 from pipeline.files import read_json
 
 LANGS = ("en", "de")

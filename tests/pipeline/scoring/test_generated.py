@@ -60,7 +60,14 @@ def test_an_empty_hypothesis_is_an_empty_line(tmp_path, empty):
 def test_hypotheses_at_the_limit_of_their_length_are_counted(tmp_path):
     lines = [f"P-{i}\t{' '.join(['-0.1'] * (tokens + 1))}" for i, tokens in enumerate((2, 199, 200))]
     path = written(tmp_path, "\n".join(["H-0\t-0.1\tx", *lines]))
-    for flags, count in (([], 1), (["--max-len-b", "2"], 3), (["--max-len-b=201"], 0), (["--max-len-a", "1.2"], 0)):
+    for flags, count in (
+        ([], 1),
+        (["--max-len-b", "2"], 3),
+        (["--max-len-b=201"], 0),
+        (["--max-len-a", "1.2"], 0),
+        (["--max-target-positions", "200"], 2),
+        (["--max-target-positions", "1024", "--max-len-b", "201"], 0),
+    ):
         assert count_cut(path, flags) == count
 
 
