@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the project, then runs the recipe `demo` on the corpus in data/demo: it trains, averages and scores a RoFormer.
-# This takes about 10 minutes on two cores, up to 5 of them for the installation, and seconds if it was done before.
+# This takes 3 to 10 minutes on two cores, up to 5 of them for the installation, and seconds if it was done before.
 #
 # Usage: scripts/demo.sh [options of scripts/reproduce.sh]
 #

@@ -2,7 +2,7 @@
 
 ::
 
-    python scripts/run.py pipeline.corpus.bpe ...
+    python scripts/run.py pipeline.processing.bytes
 
 Python looks for modules in the folder of the file that it runs: this one. ``PYTHONSAFEPATH`` is of Python 3.11.
 """

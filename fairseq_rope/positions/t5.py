@@ -15,7 +15,9 @@ from .relative import bucket_bias, check_buckets, distances, t5_buckets
 @dataclass(frozen=True)
 class T5Options:
     buckets: int = field(default=32, metadata={"help": "number of buckets for distances, both directions together"})
-    max_distance: int = field(default=128, metadata={"help": "distances of this many tokens and more share a bucket"})
+    max_distance: int = field(
+        default=128, metadata={"help": "tokens up to which buckets grow; the last holds all beyond"}
+    )
 
 
 class BucketedBiasEncoding(PositionEncoding):

@@ -27,7 +27,9 @@ class TupeAOptions:
 @dataclass(frozen=True)
 class TupeROptions(TupeAOptions):
     buckets: int = field(default=32, metadata={"help": "number of buckets for distances, both directions together"})
-    max_distance: int = field(default=128, metadata={"help": "distances of this many tokens and more share a bucket"})
+    max_distance: int = field(
+        default=128, metadata={"help": "tokens up to which buckets grow; the last holds all beyond"}
+    )
 
 
 class UntiedAbsoluteEncoding(ProjectedPositions):

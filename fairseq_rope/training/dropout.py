@@ -13,8 +13,8 @@ class CpuDropout(FairseqDropout):
     """fairseq's dropout; on a CPU, it draws four masks from each random 64-bit integer and stores them as bytes.
 
     PyTorch draws and stores a 32-bit number for each mask, which takes three times as long. This class rounds the
-    probability to a multiple of 1/65,536, and scales by that rounded value. On other
-    devices, and under ``torch.compile``, it calls PyTorch's own.
+    probability to a multiple of 1/65,536, and scales by that rounded value. On other devices, and under
+    ``torch.compile``, it calls PyTorch's own.
     """
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:

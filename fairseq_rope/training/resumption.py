@@ -30,7 +30,7 @@ PARAMETERS = "fp32_params"
 
 
 def install() -> None:
-    """Wraps fairseq's iterators of training sets. A second call changes nothing."""
+    """Wraps fairseq's iterators of training sets and its half-precision optimizer. A second call changes nothing."""
     if not hasattr(FairseqTask.get_batch_iterator, "__wrapped__"):
         _make_batches_as_in_the_first_epoch()
         _keep_the_share_of_the_epoch()

@@ -25,7 +25,7 @@ Flops = Dict[str, float]
 def check_arch(arch: str) -> None:
     """Raises BenchmarkError if ``arch`` is not registered."""
     if arch not in ARCH_MODEL_REGISTRY:
-        raise BenchmarkError(f"unknown architecture '{arch}': `python -m fairseq_rope` lists this plugin's")
+        raise BenchmarkError(f"unknown architecture '{arch}': `fairseq-rope info` lists this plugin's")
 
 
 def configure(parser: argparse.ArgumentParser, flags: Sequence[str], bf16: bool = False) -> Any:

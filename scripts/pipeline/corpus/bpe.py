@@ -33,8 +33,7 @@ def learn(
 
     Args:
         vocabularies: none; or for each of ``paths`` a file to write its subwords to, with their counts, the most
-        frequent
-            first, as ``subword-nmt apply-bpe --vocabulary`` reads them.
+            frequent first, as ``subword-nmt apply-bpe --vocabulary`` reads them.
 
     Raises:
         Failure: there are no words.

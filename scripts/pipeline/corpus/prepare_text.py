@@ -40,7 +40,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     template, argv = split_at_dashes(argv)
     parser = Parser(doc)
     sets: Dict[str, Any] = dict(action="append", nargs="+", default=[], metavar="PATH", type=not_empty)
-    parser.add_argument("--train", help="text to train on, and to learn BPE from", **sets)
+    parser.add_argument("--train", help="text to train on, and to learn subwords from", **sets)
     parser.add_argument("--valid", help="validation text", **sets)
     parser.add_argument("--test", help="test text; repeat it for more sets: fairseq's test, test1, test2, ...", **sets)
     parser.add_argument(

@@ -119,10 +119,12 @@ def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, loc
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser(__doc__)
-    parser.add_argument("--parts", nargs="+", action="extend", choices=PARTS, metavar="PART", help="(default: all)")
+    parser.add_argument(
+        "--parts", nargs="+", action="extend", choices=PARTS, metavar="PART", help="parts, all by default"
+    )
     for recipe in TRAINED:
         parser.add_argument(f"--{recipe}", type=to_path, metavar="FOLDER", help=f"the raw text of the recipe {recipe}")
-    parser.add_argument("--seeds", nargs="+", action="extend", help="(default: 1 2 3)")
+    parser.add_argument("--seeds", nargs="+", action="extend", help="random seeds (default: 1 2 3)")
     parser.add_argument("--runs", type=whole_number(1), default=4, help="trainings at a time (default: 4)")
     parser.add_argument("--minutes", type=whole_number(1), help="end after this time (default: when all is done)")
     parser.add_argument(

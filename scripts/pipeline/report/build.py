@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> None:
     )
     parser.add_argument("--seeds", nargs="+", action="extend", default=[], help="seeds to expect of each system")
     parser.add_argument(
-        "--baseline", help="architecture to compare with (default: sinusoidal positions, if they were run)"
+        "--baseline", help="architecture to compare with (default: sinusoidal; of language models, learned)"
     )
     args = parser.parse_args(argv)
     seeds = seeds_of(parser, words_of(args.seeds))

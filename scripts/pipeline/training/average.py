@@ -20,7 +20,7 @@ from ..steps import Steps, read_stamp
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument("--run", type=to_path, required=True, help="output of scripts/train.sh")
-    parser.add_argument("--data", type=to_path, required=True, help="output of scripts/prepare.sh")
+    parser.add_argument("--data", type=to_path, required=True, help="output of scripts/prepare.sh or prepare_text.sh")
     parser.add_argument("--last", type=whole_number(1), metavar="N", help="average the last N (default: 5)")
     parser.add_argument(
         "--upper", type=whole_number(0), metavar="N", help="ignore checkpoints of more than N updates (or epochs)"

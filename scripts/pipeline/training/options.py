@@ -21,7 +21,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     options, flags = split_at_dashes(argv)
     parser = Parser(doc, "fairseq-train")
     number = whole_number(1)
-    parser.add_argument("--data", type=to_path, required=True, help="output of scripts/prepare.sh")
+    parser.add_argument("--data", type=to_path, required=True, help="output of scripts/prepare.sh or prepare_text.sh")
     parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")
     parser.add_argument(
         "--out", type=to_path, required=True, help="output folder: checkpoints/, train.log and run.json"
