@@ -67,7 +67,7 @@ def _average(args: argparse.Namespace) -> str:
         args.usage_error("--last, --by and --upper choose among the files of a FOLDER: leave them out with --inputs")
     paths = args.inputs or find_checkpoints(args.folder, args.last or LAST, args.by or "updates", args.upper)
     save_checkpoint(average_checkpoints(paths), args.out)
-    return f"{args.out}: average of {', '.join(path.name for path in paths)}"
+    return f"{args.out}: average of {', '.join(str(path) if args.inputs else path.name for path in paths)}"
 
 
 def _add_convert(commands: Any) -> None:

@@ -9,7 +9,8 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 
 from .fields import keep, parse_fields
-from .options import add_position_args, build_position, reject_unsupported
+from .loading import KnowsEncodings
+from .options import add_position_args, build_position, encodings_of, reject_unsupported
 from .stacks import PositionalTransformerDecoder
 from .training.dropout import replace_dropout
 
@@ -18,7 +19,7 @@ LIMITS = ("max_target_positions", "tokens_per_sample")
 
 
 @register_model("roformer_lm")
-class RoFormerLanguageModel(TransformerLanguageModel):
+class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
     """fairseq's causal language model, with the position encoding chosen by name.
 
     The special symbol is ``<s>``, which only ``--add-bos-token`` puts before a text: running text has none.
@@ -53,5 +54,6 @@ class RoFormerLanguageModel(TransformerLanguageModel):
         embed_tokens = cls.build_embedding(args, source, args.decoder_input_dim)
         position = build_position(cfg, "decoder", embed_tokens, source.bos())
         model = cls(PositionalTransformerDecoder(cfg, target, embed_tokens, position, no_encoder_attn=True))
+        model.encodings = encodings_of(args)
         replace_dropout(model)
         return model

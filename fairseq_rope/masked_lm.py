@@ -13,8 +13,9 @@ from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
 from .fields import keep, parse_fields
+from .loading import KnowsEncodings
 from .masked_hub import MaskedHub, bpe_options
-from .options import add_position_args, build_position, reject_unsupported
+from .options import add_position_args, build_position, encodings_of, reject_unsupported
 from .stacks import PositionalTransformerEncoder
 from .training.dropout import replace_dropout
 
@@ -49,7 +50,7 @@ class RoFormerMaskedEncoder(RobertaEncoder):
 
 
 @register_model("roformer_mlm")
-class RoFormerMaskedModel(RobertaModel):
+class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
     """fairseq's RoBERTa, with the position encoding chosen by name.
 
     ``RoFormerMaskedModel.from_pretrained(folder, "checkpoint.pt", data, tokenizer=..., bpe=...)`` loads any
@@ -111,6 +112,7 @@ class RoFormerMaskedModel(RobertaModel):
         keep(given, max_positions=args.max_positions)
         base_architecture(args)
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))
+        model.encodings = encodings_of(args)
         replace_dropout(model)
         _set_eps(model, getattr(args, "layer_norm_eps", None))
         return model

@@ -1,8 +1,8 @@
 """From flags to encodings: the options of the command line, their checks, and the encoding that they describe."""
 
 import dataclasses
-from argparse import ArgumentParser
-from typing import Any, Dict, Optional, Sequence
+from argparse import ArgumentParser, Namespace
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
@@ -10,6 +10,9 @@ from torch import nn
 from .positions import POSITIONS, PositionEncoding, Stack
 
 SIDES = ("encoder", "decoder")
+
+Encodings = Dict[str, Tuple[str, Any]]
+"""Side, to the name of its encoding and the options."""
 
 
 def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> None:
@@ -91,6 +94,28 @@ def position_options(cfg: Any, name: str) -> Any:
     encoding = POSITIONS[name]
     fields = dataclasses.fields(encoding.Options)
     return encoding.Options(**{f.name: getattr(cfg, f"{encoding.prefix}_{f.name}", f.default) for f in fields})
+
+
+def encodings_of(cfg: Any) -> Encodings:
+    """The encodings that a configuration names; none for fairseq's own models."""
+    cfg = Namespace(**cfg) if isinstance(cfg, dict) else cfg
+    names = {side: getattr(cfg, f"{side}_position", None) for side in SIDES}
+    return {side: (name, position_options(cfg, name)) for side, name in names.items() if name in POSITIONS}
+
+
+def changes(one: Encodings, other: Encodings) -> str:
+    """What ``other`` has in place of ``one``, in flags, on the sides that both have; empty if they are the same."""
+    found = []
+    for side in (side for side in SIDES if side in one and side in other):
+        (name, options), (other_name, others) = one[side], other[side]
+        if name != other_name:
+            found.append(f"--{side}-position {other_name} in place of {name}")
+            continue
+        for option, value in vars(options).items():
+            if vars(others)[option] != value:
+                flag = _flag(f"{POSITIONS[name].prefix}_{option}")
+                found.append(f"{flag} {vars(others)[option]} in place of {value}")
+    return ", ".join(dict.fromkeys(found))
 
 
 def reject_unsupported(args: Any) -> None:

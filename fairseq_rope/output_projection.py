@@ -1,15 +1,24 @@
 """The output projection of a transformer as one matrix, if the logits are just the product with it."""
 
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
+
+PROBABILITIES = ("get_normalized_probs", "get_normalized_probs_scriptable")
+"""Methods of models and decoders between logits and probabilities."""
 
 
 def has_hooks(*modules: nn.Module) -> bool:
     """Whether somebody listens to the calls of one of these modules, and may change their inputs or outputs."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return any(getattr(module, name) for module in modules for name in hooks)
+
+
+def is_unchanged(instance: Any, *methods: str) -> bool:
+    """Whether these methods are fairseq's or this plugin's, and not of a user's subclass."""
+    ours = ("fairseq", __name__.split(".")[0])
+    return all(getattr(instance, method).__module__.split(".")[0] in ours for method in methods)
 
 
 def output_weight(model: nn.Module) -> Optional[Tensor]:
@@ -20,7 +29,8 @@ def output_weight(model: nn.Module) -> Optional[Tensor]:
 
     Returns:
         ``(V, C)``; or None if the model has no such projection: no decoder, another kind of output layer, a bias, an
-        adaptive softmax, hooks. Also None while FSDP holds the weight in pieces.
+        adaptive softmax, hooks, a subclass that changes logits or probabilities. Also None while FSDP holds the weight
+        in pieces.
     """
     decoder = getattr(model, "decoder", None)
     projection = getattr(decoder, "output_projection", None)
@@ -28,5 +38,7 @@ def output_weight(model: nn.Module) -> Optional[Tensor]:
         return None
     output_layer = getattr(getattr(decoder, "output_layer", None), "__func__", None)
     if output_layer is not TransformerDecoderBase.output_layer or decoder.adaptive_softmax is not None:
+        return None
+    if not is_unchanged(model, *PROBABILITIES) or not is_unchanged(decoder, "forward", *PROBABILITIES):
         return None
     return projection.weight if projection.weight.dim() == 2 else None

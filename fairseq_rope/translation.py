@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from .alignment import Alignment, add_alignment_args, requested_alignment
 from .fields import parse_fields
-from .options import add_position_args, build_position, reject_unsupported
+from .loading import KnowsEncodings
+from .options import add_position_args, build_position, encodings_of, reject_unsupported
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
 from .training.dropout import replace_dropout
 
@@ -20,13 +21,21 @@ class Hub(GeneratorHubInterface):
     """fairseq's interface to a trained model, without the warning that memory is not pinned on a CPU."""
 
     def generate(self, *args: Any, **options: Any) -> Any:
+        decoders = [model.decoder for model in self.models if isinstance(model, RoFormerModel)]
+        before = [decoder.need_attn for decoder in decoders]
         with warnings.catch_warnings():  # fairseq asks for pinned memory everywhere
             warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
-            return super().generate(*args, **options)
+            try:
+                for decoder in decoders:
+                    decoder.need_attn |= bool(options.get("print_alignment"))
+                return super().generate(*args, **options)
+            finally:
+                for decoder, need in zip(decoders, before):
+                    decoder.need_attn = need
 
 
 @register_model("roformer")
-class RoFormerModel(TransformerModel):
+class RoFormerModel(KnowsEncodings, TransformerModel):
     """fairseq's transformer, with the position encoding of each side chosen by name.
 
     The class serves all architectures of the plugin; it has the name of the best known one.
@@ -64,6 +73,7 @@ class RoFormerModel(TransformerModel):
         args = parse_fields(args, cls.add_args)
         reject_unsupported(args)
         model: RoFormerModel = super().build_model(args, task)
+        model.encodings = encodings_of(args)
         model.alignment = requested_alignment(args, task)
         replace_dropout(model)
         return model

@@ -11,9 +11,9 @@ import torch
 from fairseq_rope.architectures import ARCHITECTURES, FAMILIES, SIZES, match_architectures
 from fairseq_rope.info import VOCABULARY, count_parameters, options
 from fairseq_rope.layers import FAST_PATH_COPIES
-from fairseq_rope.positions import POSITIONS, PositionEncoding
+from fairseq_rope.positions import POSITIONS
 
-from .helpers import ENCODINGS, FP32, KINDS, build, build_felt, build_with, decoder_input, pad, sentences, stack
+from .helpers import ENCODINGS, FP32, KINDS, build, build_felt, build_with, decoder_input, pad, sentences
 
 
 def without_stock_extras(state):
@@ -86,15 +86,6 @@ def test_two_architectures_of_one_size_differ_in_the_position_term_alone(kind):
     common = states[next(name for name in names if name.startswith("transformer_none_"))].keys()
     for state in states.values():
         assert {name for name in state if ".position." not in name} == set(common)
-
-
-def test_an_encoding_for_decoders_is_refused_in_an_encoder():
-    class Causal(PositionEncoding):
-        causal_only = True
-
-    Causal(stack(causal=True), None)
-    with pytest.raises(ValueError, match="Causal is defined for keys before the query only: choose it for the decoder"):
-        Causal(stack(causal=False), None)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from typing import Any, Dict, List, Optional, Sequence
 from torch import Tensor
 from tqdm import tqdm
 
+from ..loading import configuration_in
+from ..options import Encodings, changes, encodings_of
 from .files import CheckpointError, load_checkpoint
 
 KINDS = {
@@ -65,6 +67,7 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
         raise CheckpointError("no checkpoints to average")
     sums: Dict[str, Tensor] = {}
     state: Dict[str, Any] = {}
+    encodings: Encodings = {}
     for path in tqdm(paths, desc="average", unit=" checkpoints", disable=None):
         state = load_checkpoint(path)
         model = state["model"]
@@ -72,6 +75,9 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
             name = sorted(model.keys() ^ sums.keys())[0]
             where = "has no" if name in sums else "alone has"
             raise CheckpointError(f"{path}: {where} parameter {name}: average checkpoints of one model only")
+        encodings = encodings or encodings_of(configuration_in(state))
+        if changed := changes(encodings, encodings_of(configuration_in(state))):
+            raise CheckpointError(f"{path}: {changed}: average checkpoints of one model only")
         for name, value in model.items():
             if name in sums and sums[name].shape != value.shape:
                 shapes = f"{tuple(value.shape)} instead of {tuple(sums[name].shape)}"

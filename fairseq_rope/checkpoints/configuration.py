@@ -3,6 +3,7 @@
 import argparse
 from typing import Any, Dict
 
+from ..loading import configuration_in
 from .files import CheckpointError
 
 
@@ -12,7 +13,7 @@ def model_configuration(state: Dict[str, Any]) -> argparse.Namespace:
     Raises:
         CheckpointError: it names no architecture.
     """
-    cfg = state["args"] if state.get("args") is not None else (state.get("cfg") or {}).get("model")
+    cfg = configuration_in(state)
     if isinstance(cfg, dict) and "_name" in cfg:
         return argparse.Namespace(**{"arch": cfg["_name"], **cfg})
     if not isinstance(cfg, argparse.Namespace) or not hasattr(cfg, "arch"):

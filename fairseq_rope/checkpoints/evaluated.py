@@ -13,11 +13,13 @@ from typing import Any, Dict, Iterator, Tuple
 from fairseq import checkpoint_utils
 from omegaconf import Container, OmegaConf
 
+from ..loading import Parameters, configuration_in
+
 NUMBERS, LISTS, MAPPING, SWITCH = "numbers", "lists of numbers", "a dictionary", "True or False"
 TEXTS = "a tuple of strings"
 
-TYPES: Dict[str, Tuple[type, ...]] = {NUMBERS: (int, float, list, tuple), MAPPING: (dict,), TEXTS: (list, tuple)}
-"""What a literal must be; lists and switches (one for each layer) may be sums and multiples of literals."""
+TYPES: Dict[str, Tuple[type, ...]] = {MAPPING: (dict,), TEXTS: (list, tuple)}
+"""What a literal must be; numbers, lists and switches (one for each layer) may be sums and products of literals."""
 
 EVALUATED = {
     **dict.fromkeys(["adaptive_input_cutoff", "adaptive_softmax_cutoff"], NUMBERS),
@@ -38,8 +40,10 @@ RESOLVER = re.compile(r"\$\{(?![^{}:$]*\})")
 """A string that OmegaConf would evaluate, such as ``${oc.env:HOME}`` or ``${${name}:HOME}``: all but the plain name of
 another option. fairseq saves resolved configurations."""
 
+MARK = "checks_evaluated_options"
+
 _LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
-_REPEATED = (ast.BinOp, ast.Add, ast.Mult)  # convolutional models have "[(512, 3)] * 20"
+_COMPUTED = (ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div)  # convolutional models have "[(512, 3)] * 20"
 
 
 def check_evaluated(*configurations: Any) -> None:
@@ -86,7 +90,11 @@ def _is_proper(value: Any, kind: str) -> bool:
     try:
         if kind in TYPES:
             return isinstance(ast.literal_eval(value), TYPES[kind])
-        return all(isinstance(node, _LITERAL + _REPEATED) for node in ast.walk(ast.parse(value, mode="eval")))
+        nodes = list(ast.walk(ast.parse(value, mode="eval")))
+        constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+        if kind == NUMBERS and not all(isinstance(constant, (int, float)) for constant in constants):
+            return False
+        return all(isinstance(node, _LITERAL + _COMPUTED) for node in nodes)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # Python cannot read the text
         return False
 
@@ -99,11 +107,12 @@ def _shortened(value: Any) -> str:
 def install() -> None:
     """Lets all of fairseq's commands check the configurations of the checkpoints that they load.
 
-    It wraps ``fairseq.checkpoint_utils.load_checkpoint_to_cpu``, which generation, validation, training and
-    ``from_pretrained`` use to read checkpoints. A second call changes nothing.
+    The parameters carry the configuration to the model that loads them (:mod:`fairseq_rope.loading`). It wraps
+    ``fairseq.checkpoint_utils.load_checkpoint_to_cpu``, which generation, validation, training and ``from_pretrained``
+    use to read checkpoints. A second call changes nothing.
     """
     stock = checkpoint_utils.load_checkpoint_to_cpu
-    if stock.__module__ == __name__ or hasattr(stock, "__wrapped__"):
+    if hasattr(stock, MARK):  # a wrapper of others has it, too, if ours is inside
         return
 
     @functools.wraps(stock)
@@ -113,6 +122,9 @@ def install() -> None:
             check_evaluated(state.get("args"), state.get("cfg"))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+        if "model" in state:
+            state["model"] = Parameters.of(state["model"], configuration_in(state))
         return state
 
+    setattr(load_checkpoint_to_cpu, MARK, True)
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu

@@ -8,7 +8,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from ..output_projection import output_weight
+from ..output_projection import is_unchanged, output_weight
 from ..stacks import PositionalTransformerDecoder
 from .beams import Beams, Hypothesis
 from .incremental import IncrementalDecoder
@@ -70,6 +70,7 @@ class FastSequenceGenerator(SequenceGenerator):
         return (
             self.model.models_size == 1
             and isinstance(decoder, PositionalTransformerDecoder)
+            and is_unchanged(decoder, "extract_features", "extract_features_scriptable")
             and weight is not None
             and weight.dtype != torch.float64  # the sums are in fp32
             and not decoder.need_attn

@@ -16,7 +16,7 @@ from ..checkpoints import model_folder
 from ..checkpoints.files import making_folder
 from ..masked_lm import RoFormerMaskedModel
 
-QUANTIZATIONS = (*("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"),)
+QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 """CTranslate2's names of number formats."""
 
 VERSION = 1

@@ -11,7 +11,7 @@ import torch
 from ctranslate2.specs import RotaryScalingType, model_spec
 from torch import Tensor
 
-from ..positions import POSITIONS, PositionEncoding
+from ..positions import PositionEncoding, name_of
 from .parameters import Parameters
 
 UNEXPRESSED = "CTranslate2's engine has no term for it"
@@ -35,11 +35,6 @@ class Expression(NamedTuple):
 
     fill: Callable[[Any, Any, Parameters], None]
     """Fills the specification of a stack (1st argument) for an encoding (2nd) from its parameters (3rd)."""
-
-
-def name_of(position: PositionEncoding) -> str:
-    """The encoding's name in the registry."""
-    return next(name for name, encoding in POSITIONS.items() if type(position) is encoding)
 
 
 def expression(position: PositionEncoding) -> Expression:

@@ -5,7 +5,7 @@ from typing import Any, Dict, Optional
 from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from torch import Tensor, nn
 
-from ..positions import POSITIONS, PositionEncoding
+from ..positions import PositionEncoding, name_of
 
 
 def stacks_of(model: Any) -> Dict[str, nn.Module]:
@@ -37,7 +37,7 @@ def encoding_of(model: Any, side: str) -> Optional[PositionEncoding]:
 
 def encoding_name(model: Any, side: str) -> str:
     """The name in the registry of the encoding of ``side``, which has one; ValueError as in :func:`stack_of`."""
-    return next(name for name, kind in POSITIONS.items() if type(stack_of(model, side).position) is kind)
+    return name_of(stack_of(model, side).position)
 
 
 def place_of_symbol(model: Any, side: str, length: int) -> int:

@@ -19,12 +19,7 @@ def summary(model: Any, length: int) -> Dict[str, Dict[str, Any]]:
     Args:
         model: the result of :func:`.model_folder.load_model`.
         length: the largest number of positions; a table may have fewer.
-
-    Raises:
-        ValueError: a length below 1.
     """
-    if length < 1:
-        raise ValueError(f"--length must be at least 1, not {length}")
     sides: Dict[str, Dict[str, Any]] = {}
     for side in stacks_of(model):
         encoding = encoding_of(model, side)

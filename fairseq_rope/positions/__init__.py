@@ -32,4 +32,10 @@ POSITIONS: Dict[str, Type[PositionEncoding]] = {
     "linear_learned": LinearLearnedEncoding,
 }
 
-__all__ = ["POSITIONS", "PositionEncoding", "Stack", "Steps"]
+
+def name_of(position: PositionEncoding) -> str:
+    """The encoding's name in the registry."""
+    return next(name for name, encoding in POSITIONS.items() if type(position) is encoding)
+
+
+__all__ = ["POSITIONS", "PositionEncoding", "Stack", "Steps", "name_of"]

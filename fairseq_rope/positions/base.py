@@ -106,9 +106,6 @@ class PositionEncoding(nn.Module):
     shift_invariant: ClassVar[bool] = True
     """The logits depend only on ``j - i``, so padding on the left needs no correction of the positions."""
 
-    causal_only: ClassVar[bool] = False
-    """Defined only for keys before the query, and therefore refused in an encoder."""
-
     attention: ClassVar[str] = "softmax"
     """The kind of attention that the encoding needs: ``softmax``, or ``linear`` where features replace the softmax."""
 
@@ -116,11 +113,6 @@ class PositionEncoding(nn.Module):
         super().__init__()
         self.stack = stack
         self.options = options
-        if self.causal_only and not stack.causal:
-            raise ValueError(
-                f"{type(self).__name__} is defined for keys before the query only: choose it for the decoder "
-                "(--decoder-position) or a causal language model, and another encoding for the encoder"
-            )
 
     @property
     def needs_weights(self) -> bool:

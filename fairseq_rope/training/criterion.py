@@ -11,7 +11,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 
-from ..output_projection import has_hooks, output_weight
+from ..output_projection import has_hooks, is_unchanged, output_weight
 from .linear_loss import linear_label_smoothed_nll_loss
 
 
@@ -35,13 +35,14 @@ class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion
     """``label_smoothed_cross_entropy`` with the same options, logs, loss and gradients, in less time and memory.
 
     It serves all of fairseq's transformers. It calls fairseq's own criterion where it cannot fuse: with an adaptive
-    softmax, another output layer, hooks on it or on the model, a model without ``features_only``, losses of single
-    tokens, or ``--report-accuracy``.
+    softmax, another output layer, hooks on it or on the model, a subclass with other probabilities or targets, a model
+    without ``features_only``, losses of single tokens, or ``--report-accuracy``.
     """
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Any]:
         weight = output_weight(model)
-        if weight is None or not reduce or self.report_accuracy or not gives_features(model):
+        fuses = weight is not None and is_unchanged(model, "get_targets") and gives_features(model)
+        if weight is None or not fuses or not reduce or self.report_accuracy:
             return super().forward(model, sample, reduce)
         features = model(**sample["net_input"], features_only=True)[0]  # (B, T, C)
         skip = max(0, self.ignore_prefix_size)

@@ -22,6 +22,7 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 
+MARK = "batches_of_the_first_epoch"
 FIRST_EPOCH = 1
 BATCHES = "batches"
 """The entry of an iterator's state with the number of batches that an epoch has on each device."""
@@ -31,7 +32,7 @@ PARAMETERS = "fp32_params"
 
 def install() -> None:
     """Wraps fairseq's iterators of training sets and its half-precision optimizer. A second call changes nothing."""
-    if not hasattr(FairseqTask.get_batch_iterator, "__wrapped__"):
+    if not hasattr(FairseqTask.get_batch_iterator, MARK):
         _make_batches_as_in_the_first_epoch()
         _keep_the_share_of_the_epoch()
         _keep_the_parameters_in_fp32()
@@ -55,6 +56,7 @@ def _make_batches_as_in_the_first_epoch() -> None:
             iterator.persistent_workers = False  # those of the next epoch get the dataset as it is then
         return iterator
 
+    setattr(get_batch_iterator, MARK, True)
     FairseqTask.get_batch_iterator = get_batch_iterator
 
 

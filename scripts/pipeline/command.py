@@ -150,7 +150,7 @@ def check_name(name: str, ours: str = "") -> None:
     """Raises Failure if fairseq would replace a part of a name, or split it, by a sign that is not in ``ours``."""
     for sign in ("${", os.pathsep):
         if sign in name and sign not in ours:
-            raise Failure(f"{name}: fairseq does not take '{sign[0]}' for a part of the name: rename the folder")
+            raise Failure(f"{name}: fairseq does not take '{sign}' for a part of the name: rename the folder")
 
 
 def fill(template: Sequence[str], **values: Any) -> List[str]:

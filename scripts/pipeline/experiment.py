@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from .command import Failure
 from .failures import last_error_in
@@ -96,10 +96,9 @@ class Experiment:
         Raises:
             Failure: an output of the run is missing.
         """
-        from .results.positions import write_positions
+        from .results.positions import positions_of
 
-        write_positions(self.folder)
-        result = self._collected()
+        result = self._collected(positions=positions_of(self.folder))
         wanted = (self._settings(), self.max_update, self.recipe.average)
         if self.file.is_file() and finished.is_finished_otherwise(self.result(), *wanted):
             set_aside(self.file)
@@ -131,10 +130,10 @@ class Experiment:
             raise Failure((done.stderr.strip() or "train.sh failed").splitlines()[-1].split("error: ", 1)[-1])
         return done.stdout
 
-    def _collected(self, unfinished: str = "") -> Result:
+    def _collected(self, unfinished: str = "", positions: Optional[Dict[str, Any]] = None) -> Result:
         with locked(self.folder):
             variant, task = self.system.variant, self.recipe.kind
             return collect(
                 *(self.folder, self.data, self.recipe.name, self.subsets, variant, unfinished),
-                *(task.settings, task.metric),
+                *(task.settings, task.metric, positions),
             )

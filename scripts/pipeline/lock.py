@@ -17,20 +17,20 @@ AS_LONG_AS_IT_TAKES = float("inf")
 
 
 @contextmanager
-def locked(folder: Path, wait: float = WAIT) -> Iterator[int]:
+def locked(folder: Path, wait: float = WAIT) -> Iterator[Optional[int]]:
     """Holds the lock of ``folder``, and makes the folder if it is missing; yields the lock's file descriptor.
 
     A folder that was made here, and that the block leaves empty, vanishes: a command that fails at once leaves none.
 
     A child process that gets the descriptor (``pass_fds``) also holds the lock: if a killed command leaves a process
     behind, that process keeps others out. If the file system has no locks, nobody is kept out. A folder that nobody can
-    write to has no lock, and -1 is its descriptor: finished work can be read there, and writing fails by itself.
+    write to has no lock, and no descriptor: finished work can be read there, and writing fails by itself.
 
     Raises:
         Failure: another command holds the lock for longer than ``wait`` seconds.
     """
     if folder.is_dir() and not os.access(folder, os.W_OK):
-        yield -1
+        yield None
         return
     deadline = time.monotonic() + wait
     waiting, made = False, not folder.is_dir()

@@ -86,16 +86,17 @@ def read_prepared(folder: Path, remedy: str) -> Prepared:
     for kind, name in MODELS.items():
         if kind != subwords and name in content.get("sha256", {}):
             raise Failure(f"{path} has {subwords!a} as 'subwords', but {name} is of '{kind}': {remedy}")
+    is_text = content.get("kind") == "text"
     return Prepared(
-        content.get("source", ""),
-        content.get("target", ""),
-        subwords,
-        content.get("hyphens") == "kept",
-        int(content.get("vocabulary_threshold", "0")),
-        content.get("sha256", {}),
-        "cleaned" in content or content.get("kind") == "text",
-        content.get("sets", {}),
-        content.get("kind") == "text",
+        source=content.get("source", ""),
+        target=content.get("target", ""),
+        subwords=subwords,
+        hyphens_kept=content.get("hyphens") == "kept",
+        vocabulary_threshold=int(content.get("vocabulary_threshold", "0")),
+        sha256=content.get("sha256", {}),
+        from_text=is_text or "cleaned" in content,
+        sets=content.get("sets", {}),
+        is_text=is_text,
     )
 
 

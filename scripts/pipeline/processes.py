@@ -27,6 +27,19 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def end(*processes: "subprocess.Popen[bytes]", grace: float) -> None:
+    """Ends processes that have not ended; ``grace`` seconds after SIGTERM they are killed."""
+    for process in processes:
+        process.terminate()  # of one that has ended it does nothing
+    deadline = time.monotonic() + grace
+    for process in processes:
+        try:
+            process.wait(max(0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 def run_script(name: str, *options: Any, quiet: bool = False, needed: bool = False) -> None:
     """Runs a script of the project to its end; a signal that ends this process ends it, too.
 

@@ -39,6 +39,12 @@ TRANSLATION = ("source", "target", "download", "join", "target_tokens")
 FINE_TUNING = ("learning_rates", "seeds", "epochs", "batch")
 """Entries of a recipe for ``scripts/finetune.sh``."""
 
+IN_WORDS: Dict[Any, str] = {
+    **{str: "text", int: "a whole number", bool: "true or false"},
+    **{List[str]: "a list of texts", List[int]: "a list of whole numbers", List[float]: "a list of decimal numbers"},
+}
+"""What the type of an entry is for the writer of a recipe."""
+
 BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences")
 """Flags of fairseq-train that choose the batch by hand."""
 
@@ -239,5 +245,4 @@ def _check(path: Path, key: str, value: Any, expected: Any) -> None:
     # a bool is an int for Python, not for a reader
     right = type(value) is kind and (item is None or all(type(entry) is item for entry in value))
     if not right:
-        what = f"a list of {item.__name__}" if item else kind.__name__
-        raise Failure(f"{path}: '{key}' must be {what}, not {value!r:.80}")
+        raise Failure(f"{path}: '{key}' must be {IN_WORDS[expected if item else kind]}, not {value!r:.80}")

@@ -3,13 +3,14 @@
 The text never changes for the same run: if it matches, a result from any machine counts as finished.
 """
 
+import hashlib
 from pathlib import Path
 from typing import Optional, Sequence
 
 from .command import Failure, last_value, say
 from .files import read_shaped, sha256
 from .shape import WHOLE
-from .steps import fingerprint
+from .steps import read_stamp
 
 SETTINGS = "settings"
 RESERVED = (
@@ -36,8 +37,10 @@ def data_line(data: Path) -> str:
     Raises:
         Failure: there are no prepared data.
     """
-    remedy = f"has no prepared data: run scripts/prepare.sh --out {data} first"
-    return f"data {fingerprint(data, 'binarize', remedy)}"
+    settings = read_stamp(data, "binarize").get("settings")
+    if not isinstance(settings, str):
+        raise Failure(f"{data} has no prepared data: run scripts/prepare.sh or prepare_text.sh --out {data} first")
+    return f"data {hashlib.sha256(settings.encode()).hexdigest()}"
 
 
 def train_line(flags: Sequence[str], save_every: int, target_tokens: Optional[int], devices: int) -> str:

@@ -1,6 +1,5 @@
 """Steps that are done once: each leaves a stamp with its settings."""
 
-import hashlib
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -96,15 +95,3 @@ def read_stamp(folder: Path, name: str) -> Dict[str, Any]:
     except Failure:
         return {}
     return stamp if isinstance(stamp, dict) else {}
-
-
-def fingerprint(folder: Path, name: str, remedy: str) -> str:
-    """A hash that tells the output of a step from the outputs of other settings.
-
-    Raises:
-        Failure: the step is not done.
-    """
-    settings = read_stamp(folder, name).get("settings")
-    if not isinstance(settings, str):
-        raise Failure(f"{folder} {remedy}")
-    return hashlib.sha256(settings.encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import functools
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from fairseq import checkpoint_utils
 from fairseq.models.transformer import TransformerConfig
 from omegaconf import OmegaConf
 
-from fairseq_rope.checkpoints.evaluated import EVALUATED, check_evaluated
+from fairseq_rope.checkpoints.evaluated import EVALUATED, check_evaluated, install
 from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
 
 from ..commands import fairseq as tool
@@ -52,6 +53,7 @@ def test_the_list_has_every_option_that_the_installed_fairseq_evaluates():
         ("adaptive_softmax_cutoff", "1000,-2000"),
         ("adaptive_softmax_cutoff", [1000, 2000]),
         ("adam_betas", "(0.9, 0.98)"),
+        ("adam_betas", "(0.9, 1 - 0.02 / 2)"),
         ("encoder_layers", 6),
         ("encoder_layers", "[(512, 3)] * 4 + [(1024, 3)]"),
         ("encoder_xformers_att_config", "{'name': 'linear'}"),
@@ -113,6 +115,20 @@ def test_what_omegaconf_would_compute_is_refused_and_a_circle_ends():
         circle["model"]["name"] = f"${{{computed}:{program}}}"
         with pytest.raises(ValueError, match=r"its option name is .*, which would be computed"):
             check_evaluated(circle)
+
+
+def test_a_loader_that_others_have_wrapped_is_wrapped_too_and_ours_once(monkeypatch):
+    stock = checkpoint_utils.load_checkpoint_to_cpu.__wrapped__
+    foreign = functools.wraps(stock)(lambda path: {"args": argparse.Namespace(adam_betas="print()"), "model": {}})
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", foreign)
+    install()
+    ours = checkpoint_utils.load_checkpoint_to_cpu
+    with pytest.raises(ValueError, match=r"x\.pt: refused: its option adam_betas"):
+        ours("x.pt")
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", functools.wraps(ours)(lambda *args: ours(*args)))
+    outer = checkpoint_utils.load_checkpoint_to_cpu
+    install()
+    assert checkpoint_utils.load_checkpoint_to_cpu is outer
 
 
 @pytest.fixture

@@ -167,6 +167,16 @@ def test_the_hub_says_nothing_about_memory_and_leaves_the_users_warnings_as_they
         assert warnings.filters == before and not [each for each in said if "pin_memory" in str(each.message)]
 
 
+def test_the_hub_aligns_words_where_it_is_asked(folder):
+    hub = RoFormerModel.from_pretrained(str(folder), "checkpoint.pt", ".")
+    source = hub.binarize("w1 w2")
+    (aligned,), (plain,) = (hub.generate([source], beam=1, **asked)[0] for asked in ({"print_alignment": "hard"}, {}))
+    assert torch.equal(aligned["tokens"], plain["tokens"]) and not plain.get("alignment", torch.empty(0)).numel()
+    assert {target for _, target in aligned["alignment"]} <= set(range(len(plain["tokens"])))
+    assert {source for source, _ in aligned["alignment"]} <= {0, 1}
+    assert aligned["alignment"] and not hub.models[0].decoder.need_attn
+
+
 @pytest.mark.parametrize("name", ["bpecodes", "vocabulary.en", "dict.de.txt"])
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()

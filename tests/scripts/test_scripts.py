@@ -138,7 +138,7 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
     one_line(run(*tiny, "--recipe", "nope", fails=True), "unknown recipe 'nope'; there are: demo")
     one_line(run(*tiny, "--seed", "x", fails=True), "argument --seed: must be a whole number")
     one_line(run(*tiny, "--", "--checkpoint-suffix", "_x", fails=True), "--checkpoint-suffix does not go among")
-    for name, sign in (("${x}", "$"), ("12:30", ":")):
+    for name, sign in (("${x}", "${"), ("12:30", ":")):
         one_line(run(*tiny, "--out", tmp_path / name, fails=True), f"fairseq does not take '{sign}' for a part of")
     assert not (tmp_path / "run").exists()
     odd = ["--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]

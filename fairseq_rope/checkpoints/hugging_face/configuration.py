@@ -92,8 +92,9 @@ def read_configuration(given: Dict[str, Any], path: Path) -> Configuration:
     kind = KINDS[model_type]
     _reject_unsupported(values, model_type)
     channels, heads = values.whole("hidden_size", 768), values.whole("num_attention_heads", 12)
-    if channels % heads or (kind.position == "rope" and channels // heads % 2):
-        raise values.error("num_attention_heads", f"must divide hidden_size {channels} into heads of even width")
+    even = " of even width" if kind.position == "rope" else ""
+    if channels % heads or (even and channels // heads % 2):
+        raise values.error("num_attention_heads", f"must divide hidden_size {channels} into heads{even}")
     if values.whole("embedding_size", channels) != channels:
         raise values.error(
             "embedding_size", f"must be hidden_size {channels}: a projection behind it has no place here"
@@ -159,7 +160,7 @@ class _Values:
     def fraction(self, name: str, default: float) -> float:
         value = self.given.get(name, default)
         if type(value) not in (int, float) or not 0 <= value < 1:
-            raise self.error(name, "must be a number from 0 to 1")
+            raise self.error(name, "must be a number of at least 0 and below 1")
         return float(value)
 
 

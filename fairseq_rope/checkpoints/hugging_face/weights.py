@@ -75,9 +75,8 @@ def write_weights(tensors: Dict[str, Tensor], folder: Path) -> None:
         OSError: the folder cannot be written to.
     """
     separate = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    library = _safetensors()
     try:
-        _safetensors().save_file(separate, str(folder / SAFETENSORS), metadata={"format": "pt"})
-    except CheckpointError:
-        raise
+        library.save_file(separate, str(folder / SAFETENSORS), metadata={"format": "pt"})
     except Exception as error:
         raise CheckpointError(f"{folder / SAFETENSORS}: cannot be written, is there room? ({error})") from error

@@ -62,9 +62,7 @@ def run(args: argparse.Namespace) -> Result:
     for length in args.lengths:
         for causal in (False, True):
             passes = {STOCK: stock_pass(length, causal, *rest)}
-            # an encoder refuses an encoding that is only causal
-            names = [name for name in args.encodings if causal or not POSITIONS[name].causal_only]
-            passes.update({name: attention_pass(name, length, causal, *rest) for name in names})
+            passes.update({name: attention_pass(name, length, causal, *rest) for name in args.encodings})
             for name, columns in compared(interleaved(passes, args.repeats, args.device), STOCK).items():
                 row = {"tokens": length, "side": "decoder" if causal else "encoder", "attention": name}
                 row["us/token"] = round(columns["seconds"] / length * 1e6, 1)

@@ -5,10 +5,11 @@ The copy has a line for each line of text, and an empty line between two documen
 
 import hashlib
 import json
+from collections import Counter
 from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from ..files import replacing_folder, write_json
 from ..processing.base import one_line
@@ -132,7 +133,7 @@ def copy_documents(
         CorpusError: :func:`documents` fails, or a set has no document.
     """
     names = ["train", *reversed(HELD_OUT)] if percent else list(sets)
-    counts = {name: {"documents": 0, "lines": 0, "bytes": 0} for name in names}
+    counts = {name: Counter(documents=0, lines=0, bytes=0) for name in names}
     with replacing_folder(out) as folder, ExitStack() as stack:
         files = {name: stack.enter_context((folder / f"{name}.{language}").open("wb")) for name in names}
         progress = Progress("copy", None, "documents")
@@ -140,7 +141,7 @@ def copy_documents(
             separated = ["", *document] if counts[name]["documents"] else document
             content = "".join(f"{line}\n" for line in separated).encode("utf-8")
             files[name].write(content)
-            _add(counts[name], documents=1, lines=len(separated), bytes=len(content))
+            counts[name].update(documents=1, lines=len(separated), bytes=len(content))
             progress.to(done)
         progress.close()
         for name in names:
@@ -160,11 +161,6 @@ def _placed(sets: Mapping[str, Sequence[Path]], start: str, percent: float) -> I
     for name, files in sets.items():
         for document in documents(files, start):
             yield held_out(document, percent) if percent else name, document
-
-
-def _add(counts: Dict[str, int], **more: int) -> None:
-    for key, count in more.items():
-        counts[key] += count
 
 
 def _nothing(name: str, sets: Mapping[str, Sequence[Path]], percent: float) -> str:

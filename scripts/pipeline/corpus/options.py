@@ -139,7 +139,6 @@ def ratio(text: str) -> str:
 
 def _check(parser: Parser, args: argparse.Namespace, given: List[str]) -> None:
     """Ends the process if options are missing, or do not go together."""
-
     if args.source == args.target:
         parser.error(f"--source and --target are both '{args.source}': name two languages")
     if args.binarized:

@@ -1,8 +1,6 @@
 """The steps from checked text to subwords, with a class for each kind."""
 
 import argparse
-import contextlib
-import sys
 from abc import ABC, abstractmethod
 from functools import partial
 from pathlib import Path
@@ -139,11 +137,7 @@ class MosesBPE(Splitting):
 
     def _learn(self) -> None:
         sides = [self.out / "tok" / f"train.{lang}" for lang in self.langs]
-        with contextlib.ExitStack() as stack:
-            if not sys.stderr.isatty():  # the library's bar is for a terminal
-                log = stack.enter_context((self.out / "learn_bpe.log").open("w", encoding="utf-8"))
-                stack.enter_context(contextlib.redirect_stderr(log))
-            counts = bpe.learn(sides, self.merges, self.out / CODES, self.args.workers, self._vocabularies)
+        counts = bpe.learn(sides, self.merges, self.out / CODES, self.args.workers, self._vocabularies)
         write_json(self.out / "bpe.json", counts)
 
     def _apply(self) -> None:

@@ -7,6 +7,7 @@ import gzip
 import zlib
 from collections import Counter
 from contextlib import ExitStack
+from itertools import zip_longest
 from pathlib import Path
 from typing import Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -81,18 +82,14 @@ def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Tuple[str, str]]:
     paths = [find(prefix, lang) for lang in langs]
     sides: List[Iterator[str]] = [lines(path) for path in paths]
     count = 0
-    while True:
-        pair = [next(side, None) for side in sides]
-        if pair[0] is None and pair[1] is None:
-            break
-        if pair[0] is None or pair[1] is None:
-            shorter, longer = (0, 1) if pair[0] is None else (1, 0)
-            more = count + 1 + sum(1 for _ in sides[longer])
+    for count, (source, target) in enumerate(zip_longest(*sides), 1):
+        if source is None or target is None:
+            shorter, longer = (0, 1) if source is None else (1, 0)
+            more = count + sum(1 for _ in sides[longer])
             raise CorpusError(
-                f"{paths[shorter]} has {count} lines but {paths[longer]} has {more}: the two sides must be aligned"
+                f"{paths[shorter]} has {count - 1} lines but {paths[longer]} has {more}: the two sides must be aligned"
             )
-        count += 1
-        yield pair[0], pair[1]
+        yield source, target
     if count == 0:
         raise CorpusError(f"{paths[0]} and {paths[1]} are empty: a corpus needs at least one pair")
 

@@ -21,7 +21,7 @@ import os
 import shutil
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..command import Failure, fill, run, say
 from ..failures import last_error_in
@@ -137,7 +137,7 @@ class FineTuning:
         remedy = f"remove {self.out / 'data'} and call again"
         return dict(read_shaped(self.out / "data" / SHORTENED, dict.fromkeys(self.sets, WHOLE), remedy))
 
-    def _train(self, number: int, of: int, lr: float, seed: int, settings: str, lock: int) -> Trained:
+    def _train(self, number: int, of: int, lr: float, seed: int, settings: str, lock: Optional[int]) -> Trained:
         """One training, its predictions and its scores."""
         folder = self.out / f"lr{lr:g}-seed{seed}"
         command, flags = self._command(folder, lr, seed)
@@ -185,7 +185,7 @@ class FineTuning:
         return words[1:place], flags
 
     def _launch(
-        self, folder: Path, command: Sequence[str], flags: Sequence[str], seed: int, lock: int, label: str
+        self, folder: Path, command: Sequence[str], flags: Sequence[str], seed: int, lock: Optional[int], label: str
     ) -> None:
         """Trains, and writes the record and the predictions; the checkpoint goes."""
         import torch
@@ -201,7 +201,7 @@ class FineTuning:
         alone = ["--distributed-world-size", "1"] if torch.cuda.device_count() > 1 else []
         words = [*launch.torchrun(launch.Machines(), 1), *command, *flags, *alone]
         updates = int(flags[flags.index("--total-num-update") + 1])
-        if launch.train(words, log, None if lock < 0 else lock, updates, label):
+        if launch.train(words, log, lock, updates, label):
             raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
         predictions = predict(checkpoints / "checkpoint_last.pt", self.out / "data")
         write_text(folder / "predictions.txt", "".join(f"{line}\n" for line in predictions))

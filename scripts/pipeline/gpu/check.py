@@ -31,6 +31,7 @@ import torch
 from ..command import Failure, Parser, run, say, seeds_of, to_path, whole_number, words_of
 from ..failures import last_error
 from ..lock import locked
+from ..processes import end
 from ..provenance import provenance
 from ..steps import Steps
 from ..sweep import device
@@ -77,23 +78,10 @@ def run_all(commands: Sequence[Command], log: Path, deadline: float, lock: Optio
         except subprocess.TimeoutExpired:
             raise Cut("the time is over: call again to go on") from None
         finally:
-            _end(processes)
+            end(*processes, grace=GRACE)
     if failed := [state for state in states if state]:
         how = f"status {failed[0]}" if failed[0] > 0 else signal.Signals(-failed[0]).name
         raise Failure(f"{how}: {last_error(log.read_text(encoding='utf-8', errors='replace'))} ({log})")
-
-
-def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
-    """Ends all processes, those last that do not listen."""
-    for process in processes:
-        process.terminate()  # of one that has ended it does nothing
-    deadline = time.monotonic() + GRACE
-    for process in processes:
-        try:
-            process.wait(max(0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, lock: Optional[int]) -> None:
@@ -155,7 +143,7 @@ def main(argv: Sequence[str]) -> None:
                 say(f"{part}: left out, because it needs --{part} FOLDER with the recipe's raw text")
                 continue
             try:
-                check(part, stages, args.out / part, deadline, None if lock < 0 else lock)
+                check(part, stages, args.out / part, deadline, lock)
             except Cut as error:
                 raise Failure(f"{part}: {error}") from None
             except Failure as error:

@@ -10,9 +10,7 @@ from .moses_bpe import MosesBPE
 from .pieces import SentencePiece
 from .tokens import Tokens
 
-KINDS: Dict[str, Type[Processing]] = {
-    **{"bpe": MosesBPE, "sentencepiece": SentencePiece, "none": Tokens, "bytes": Bytes},
-}
+KINDS: Dict[str, Type[Processing]] = {"bpe": MosesBPE, "sentencepiece": SentencePiece, "none": Tokens, "bytes": Bytes}
 """By the option ``--subwords`` of ``scripts/prepare.sh`` and ``scripts/prepare_text.sh``."""
 
 

@@ -46,10 +46,10 @@ class SentencePiece(Processing):
 
     @staticmethod
     def makes(codes: Any, token: str) -> bool:
-        def known(text: str) -> bool:
+        def is_piece(text: str) -> bool:
             return bool(codes.piece_to_id(text) != codes.unk_id())
 
-        return known(token) or not all(map(known, token))  # the library joins unknown characters to one token
+        return is_piece(token) or not all(map(is_piece, token))  # the library joins unknown characters to one token
 
     def load(self, remedy: str, types: Sequence[str] = ()) -> None:
         self.model = self.check_codes(self._file(MODEL, remedy), types, remedy)

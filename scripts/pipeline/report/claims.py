@@ -26,7 +26,6 @@ class Checked(NamedTuple):
     claim: Claim
     better: Label
     than: Label
-    test: str
     difference: Difference
 
     @property
@@ -73,7 +72,7 @@ def check(
             other = _with_flag(systems, run[arch], flag) if flag else run.get(than + arch[len(better) :])
             measured = comparison.difference(run[arch], other, str(test)) if other else None
             if other and measured:
-                checked.append(Checked(claim, run[arch].label, other.label, str(test), measured))
+                checked.append(Checked(claim, run[arch].label, other.label, measured))
     return checked
 
 

@@ -18,7 +18,7 @@ from .tuned import Tuned, make_tuned
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufffe\uffff]+")
 
 
-def plain(value: Any) -> str:
+def printable(value: Any) -> str:
     """Any value as text on one line, with only characters that UTF-8 and XML can hold."""
     return UNPRINTABLE.sub(" ", str(value)).encode("utf-8", "replace").decode("utf-8")
 

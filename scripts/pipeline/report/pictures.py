@@ -8,7 +8,7 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from .data import Report, plain
+from .data import Report, printable
 from .recipe import Recipe
 from .runs import grouped
 from .systems import Label, System
@@ -113,8 +113,8 @@ def _panel(axes: "Axes", recipe: Recipe) -> None:
         axes.errorbar(score.mean, place, xerr=score.deviation, ls="", ms=5, capsize=3, **look)
     axes.set_yticks(range(len(scored)), _short([system.label for system, _, _ in scored]), fontsize=8)
     axes.set_ylim(len(scored) - 0.4, -0.6)
-    axes.set_title(plain(recipe["name"]), fontsize=10)
-    axes.set_xlabel(f"{metric.name} {metric.arrow} on {plain(first['name'])}", fontsize=9)
+    axes.set_title(printable(recipe["name"]), fontsize=10)
+    axes.set_xlabel(f"{metric.name} {metric.arrow} on {printable(first['name'])}", fontsize=9)
     axes.grid(axis="x", color="#eeeeee", lw=0.6)
 
 
@@ -122,7 +122,7 @@ def _short(labels: Sequence[Label]) -> List[str]:
     """The names of systems, without the size if all have the same one."""
     ends = {label.arch.rpartition("_")[2] for label in labels}
     cut = len(ends.pop()) + 1 if len(ends) == 1 and all("_" in label.arch for label in labels) else 0
-    return [plain(Label(label.arch[: len(label.arch) - cut], label.variant)) for label in labels]
+    return [printable(Label(label.arch[: len(label.arch) - cut], label.variant)) for label in labels]
 
 
 def _draw_curves(report: Report, recipe: Recipe, name: str, curve: str, systems: Sequence[System], *args: Any) -> None:
@@ -150,7 +150,7 @@ def _curves(
             points = result["curve"][curve]
             if points["nll"]:
                 places = [update * (steps[system] if steps else 1) for update in points["updates"]]
-                runs.append((number > 0, -points["nll"][-1], plain(system.label), places, points["nll"], look))
+                runs.append((number > 0, -points["nll"][-1], printable(system.label), places, points["nll"], look))
     for further, _, label, places, losses, look in sorted(runs, key=lambda run: run[:3]):
         axes.plot(places, losses, label=None if further else label, lw=1.4, **look)
     axes.set_yscale("log")  # shows the end of training as well as its beginning, with round numbers
@@ -158,7 +158,7 @@ def _curves(
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set(
-        xlabel=f"time, in updates of {plain(baseline)}" if steps else "updates",
+        xlabel=f"time, in updates of {printable(baseline)}" if steps else "updates",
         ylabel=f"{'validation' if curve == 'valid' else 'training'} loss, bits per token",
     )
     axes.set_xlim(left=0)

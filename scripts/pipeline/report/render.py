@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from ..scoring.kinds import METRICS
 from .comparison import LEVEL, Difference
-from .data import Report, plain
+from .data import Report, printable
 from .recipe import Recipe
 from .systems import Spread, System
 from .tuned import Column, Tuned
@@ -31,13 +31,13 @@ def text(value: Any) -> Markup:
     """Any value as text in Markdown; values that are Markdown already stay as they are."""
     if isinstance(value, Markup):
         return value
-    escaped = MARKS.sub(r"\\\1", plain(value).replace("&", "&amp;").replace("<", "&lt;"))
+    escaped = MARKS.sub(r"\\\1", printable(value).replace("&", "&amp;").replace("<", "&lt;"))
     return Markup(STARTS.sub(r"\1\\\2", escaped))
 
 
 def code(value: Any) -> Markup:
     """Text in a fixed font."""
-    content = plain(value).strip()
+    content = printable(value).strip()
     fence = "`" * (max((len(run) for run in re.findall("`+", content)), default=0) + 1)
     space = " " if content.startswith("`") or content.endswith("`") else ""
     return Markup(f"{fence}{space}{content}{space}{fence}" if content else "")

@@ -6,7 +6,7 @@ unfinished run it has the available parts and the reason, but no scores.
 """
 
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..files import read_shaped, sha256
 from ..scoring.scored import BLEU, read_scored
@@ -14,7 +14,6 @@ from ..shape import COMMAND, NUMBER, SEED, TEXT
 from ..steps import read_stamp
 from ..training.log import Point, TrainLog, read_log, thinned
 from .file import FORMAT, RUN, TEXT_COUNTS, ResultError, inconsistency, without_folders
-from .positions import position_entry
 
 PLACES = {"--data": "DATA", "--out": "RUN"}
 PREPARED = {**dict.fromkeys(("--train", "--valid", "--test", "--binarized", "--codes"), "RAW/{name}"), "--out": "DATA"}
@@ -40,6 +39,7 @@ def collect(
     unfinished: str = "",
     search: str = "",
     metric: str = BLEU,
+    positions: Optional[Mapping[str, Any]] = None,
 ) -> Dict[str, Any]:
     """The content of the result file of a run.
 
@@ -53,6 +53,7 @@ def collect(
         unfinished: the reason why the run has no scores; empty if it has.
         search: the settings with which all test sets were scored, as score.sh writes them; any if it is empty.
         metric: a figure that each test set has; BLEU comes with statistics.
+        positions: what :func:`.positions.positions_of` says of the model.
 
     Raises:
         Failure: an output is missing or damaged, or a run that should be unfinished is finished.
@@ -85,7 +86,7 @@ def collect(
         "training": training_entry(log, averaged),
         "data": _data(data),
         "curve": curve_entry(log),
-        **({} if unfinished else position_entry(run)),
+        **({"positions": dict(positions)} if positions else {}),
         "tests": tests,
     }
 
@@ -146,7 +147,7 @@ def _data(folder: Path) -> Dict[str, Any]:
     path = folder / "prepare.json"
     if not path.is_file():
         return {}
-    info = read_shaped(path, PREPARE, f"run scripts/prepare.sh --out {folder} again")
+    info = read_shaped(path, PREPARE, f"prepare {folder} again")
     pairs = info.get("pairs", {})
     return {
         **{unit: info[unit] for unit in TEXT_COUNTS if unit in info},

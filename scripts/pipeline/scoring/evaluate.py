@@ -21,9 +21,9 @@ from ..command import Failure, fill, run, split_at_dashes, whole_number
 from ..files import read_shaped, sha256, write_json
 from ..lock import locked
 from ..prepared import NAME, read_text_language
-from ..settings import check_data
+from ..settings import check_data, data_line
 from ..shape import TEXT, WHOLE
-from ..steps import Steps, fingerprint
+from ..steps import Steps
 from ..tasks import TASKS, Task
 from .blocks import read_blocks
 from .generate import generate
@@ -67,7 +67,7 @@ def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict
     task, checkpoint = _task(run), averaged(run)
     digest = sha256(checkpoint)
     steps = Steps(run)
-    steps.setting(f"data {fingerprint(data, 'binarize', 'is not prepared')}")
+    steps.setting(data_line(data))
     steps.setting(f"checkpoint {digest}")
     steps.setting(f"evaluation {VERSION} {task.name}")
     out = run / "scores" / f"{subset}.json"

@@ -11,11 +11,12 @@ from .. import progress
 from ..command import Failure
 from ..failures import last_error_in
 from ..files import replacing
+from ..processes import end
 
 SAFE = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
 """Environment in which PyTorch runs no code from a checkpoint; before 2.6, fairseq's own loading would."""
 
-PATIENCE = 10.0  # seconds for a process to end
+GRACE = 10.0  # seconds for a process to end
 
 
 def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int, label: str = "translate") -> Path:
@@ -58,13 +59,7 @@ def _started(command: List[str], errors: IO[bytes]) -> "Iterator[subprocess.Pope
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end(process, grace=GRACE)
         process.stdout.close()
 
 

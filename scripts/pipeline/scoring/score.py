@@ -22,8 +22,8 @@ from ..prepared import read_languages, read_prepared
 from ..processing.base import Processing
 from ..processing.kinds import text_processing
 from ..processing.raw import check_raw
-from ..settings import check_data
-from ..steps import Steps, fingerprint
+from ..settings import check_data, data_line
+from ..steps import Steps
 from .generate import generate
 from .generated import check_bleu, count_cut, read_generated
 from .kinds import FAIRSEQ
@@ -107,7 +107,7 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     path = averaged(run)
     checkpoint = sha256(path)
     steps = Steps(run)
-    steps.setting(f"data {fingerprint(data, 'binarize', 'is not prepared')} {' '.join(map(sha256, sides))}")
+    steps.setting(f"{data_line(data)} {' '.join(map(sha256, sides))}")
     steps.setting(f"checkpoint {checkpoint}")
     steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join(flags)}")
     tokens = standard_bleu(target).tokenizer.signature()  # raises Failure before anything is translated

@@ -79,18 +79,18 @@ def by_length(statistics: Columns) -> List[Tuple[int, float]]:
     return buckets
 
 
-def paired_bootstrap(baseline: Rows, systems: Mapping[str, Rows]) -> Tuple[Dict[str, float], str]:
+def paired_bootstrap(baseline: Rows, system: Rows) -> Tuple[float, str]:
     """sacrebleu's paired bootstrap of BLEU, with 1,000 samples and its seed.
 
     Returns:
-        p value of each system's difference to the baseline, and the signature of the test.
+        p value of the system's difference to the baseline, and the signature of the test.
     """
     os.environ["SACREBLEU_SEED"] = str(SEED)  # sacrebleu has no other way
-    named: Any = [("baseline", baseline), *systems.items()]
+    named: Any = [("baseline", baseline), ("system", system)]
     test = PairedTest(named, {"BLEU": StatisticsBLEU()}, references=None, test_type="bs")
     signatures, scores = test()
-    results: Any = scores["BLEU"][1:]
-    return {name: float(result.p_value) for name, result in zip(systems, results)}, str(signatures["BLEU"])
+    result: Any = scores["BLEU"][1]
+    return float(result.p_value), str(signatures["BLEU"])
 
 
 def resampled_bleu(sentences: Rows) -> Samples:

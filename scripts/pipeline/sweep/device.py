@@ -13,7 +13,7 @@ import tempfile
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from ..command import Failure
 from ..lock import locked
@@ -34,7 +34,7 @@ def folder() -> Path:
     return Path(tempfile.gettempdir()) / f"fairseq_rope-{os.getuid()}" / os.environ.get("SLURM_JOB_ID", "gpus")
 
 
-def take(devices: Sequence[str], stack: ExitStack) -> Tuple[str, int]:
+def take(devices: Sequence[str], stack: ExitStack) -> Tuple[str, Optional[int]]:
     """A free device and the descriptor of its lock, which ``stack`` holds; waits for one."""
     while True:
         for device in devices:
@@ -46,7 +46,8 @@ def take(devices: Sequence[str], stack: ExitStack) -> Tuple[str, int]:
 def main(devices: str, *command: str) -> None:
     with ExitStack() as stack:
         device, lock = take(devices.split(","), stack)
-        os.set_inheritable(lock, True)
+        if lock is not None:
+            os.set_inheritable(lock, True)
         os.environ["CUDA_VISIBLE_DEVICES"] = device
         os.execvp(command[0], command)
 

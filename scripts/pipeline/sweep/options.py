@@ -21,7 +21,9 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
     parser = kind(doc, "fairseq-train")
     number = whole_number(1)
     parser.add_argument(
-        "recipe", help=f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file"
+        "recipe",
+        help=f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file; glue and scm "
+        "are for scripts/finetune.sh, small is for scripts/train.sh",
     )
     parser.add_argument(
         "--data",

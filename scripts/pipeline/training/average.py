@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> None:
     if not folder.is_dir():
         raise Failure(f"{args.run} has no checkpoints: run scripts/train.sh --out {args.run} first")
     if not (args.data / NAME).is_file():
-        raise Failure(f"{args.data} has no {NAME}: run scripts/prepare.sh --out {args.data} first")
+        raise Failure(f"{args.data} has no {NAME}: run scripts/prepare.sh or prepare_text.sh --out {args.data} first")
     check_data(args.run, args.data)
     with locked(args.run):
         paths = [
@@ -66,10 +66,10 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
         if not path.is_file():
             raise Failure(f"{path}: no such checkpoint")
         steps.setting(f"average {path.name} {sha256(path)}")
-    prepared = read_prepared(data, f"run scripts/prepare.sh --out {data} again")
+    prepared = read_prepared(data, f"prepare {data} again")
     for name in prepared.split_by:
         if not (data / name).is_file():
-            raise Failure(f"{data} has no {name}: run scripts/prepare.sh --out {data} again")
+            raise Failure(f"{data} has no {name}: {_again(prepared, data)}")
     for name in prepared.split_by[:1]:
         steps.setting(f"{prepared.subwords} {sha256(data / name)}")
     made, before = run / "checkpoint.pt", read_stamp(run, "average").get("sha256")
@@ -78,6 +78,10 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
         made.unlink()
     steps.step("average", [made.name], lambda: _average(paths, made))
     _copy_text_processing(run, data, prepared)
+
+
+def _again(prepared: Prepared, data: Path) -> str:
+    return f"run scripts/{'prepare_text.sh' if prepared.is_text else 'prepare.sh'} --out {data} again"
 
 
 def _average(paths: Sequence[Path], out: Path) -> Dict[str, Any]:
@@ -95,9 +99,9 @@ def _copy_text_processing(run: Path, data: Path, prepared: Prepared) -> None:
     """Copies the files that say how text is split, unless the run has them.
 
     Raises:
-        Failure: a file is not as prepare.sh made it.
+        Failure: a file is not as it was prepared.
     """
-    remedy = f"run scripts/prepare.sh --out {data} again"
+    remedy = _again(prepared, data)
     for file in (*(data / name for name in (NAME, *prepared.split_by)), *data.glob("bin/dict*.txt")):
         prepared.check([file], remedy)
         copied = run / file.name

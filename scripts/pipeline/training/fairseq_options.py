@@ -18,7 +18,7 @@ from fairseq.models import (
 
 from fairseq_rope.architectures import ARCHITECTURES
 
-from ..command import Failure, say
+from ..command import Failure, last_value, say
 from .batch_size import load
 
 MODELS = {
@@ -78,8 +78,8 @@ def parse(flags: Sequence[str]) -> argparse.Namespace:
     finally:
         sys.argv = words
     parser.error = refuse
-    given = dict(zip(flags, flags[1:]))  # flags of the other kind would be refused without saying why
-    _check_kind(given.get("--task"), given.get("--arch"))
+    # flags of the other kind would be refused without saying why
+    _check_kind(last_value(flags, "--task"), last_value(flags, "--arch"))
     try:
         args = options.parse_args_and_arch(parser, ["DATA", *flags])
     except ValueError as error:

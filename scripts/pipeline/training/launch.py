@@ -11,7 +11,7 @@ from typing import IO, Iterator, List, Mapping, Optional, Sequence
 
 from .. import progress
 from ..command import Failure, say
-from ..processes import RUN
+from ..processes import RUN, end
 from .worker import GOING_ON
 
 RESTARTS = 3
@@ -88,15 +88,8 @@ def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, la
         with log.open("rb") as lines:
             lines.seek(start)
             progress.train(_follow(lines, process), total, label)
-    except BaseException:  # mostly Signalled
-        process.terminate()
-        raise
     finally:
-        try:
-            process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, grace=GRACE)
     return process.returncode
 
 

@@ -16,7 +16,7 @@ import argparse
 import os
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
 from ..command import Failure, fill, run, say
@@ -205,7 +205,7 @@ class Training:
     def _label(self) -> str:
         return f"train {self.args.arch}, seed {self.args.seed}"
 
-    def _train(self, command: Sequence[str], batch: Sequence[str], processes: int, lock: int) -> None:
+    def _train(self, command: Sequence[str], batch: Sequence[str], processes: int, lock: Optional[int]) -> None:
         """Writes the record of the run, trains, and names the last checkpoint."""
         checkpoints.repair(self.folder, self.save_every)
         reached, log = checkpoints.reached(self.folder), self.out / "train.log"

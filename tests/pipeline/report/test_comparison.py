@@ -43,9 +43,9 @@ def compared(folder, *seeds):
 def test_with_one_seed_each_the_p_value_is_sacrebleus(tmp_path):
     for own in (0.3, 0.1):
         pair = [rows(scored("test", rate)["statistics"]) for rate in (0.301, own)]
-        expected, signature = paired_bootstrap(pair[0], {"x": pair[1]})
+        expected, signature = paired_bootstrap(*pair)
         found = compared(tmp_path, (own, 0.301))
-        assert (found.p, found.signature) == (expected["x"], signature)
+        assert (found.p, found.signature) == (expected, signature)
         assert found.significant == (own == 0.1)
 
 

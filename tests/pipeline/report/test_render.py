@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from pipeline.report import build
-from pipeline.report.data import Wanted, plain, read_report
+from pipeline.report.data import Wanted, printable, read_report
 from pipeline.report.pictures import draw
 from pipeline.report.render import code, grid, text, to_html, to_markdown
 
@@ -18,7 +18,7 @@ from .made_results import result
 
 RESULTS = ROOT / "results"
 NASTY = "<script>a|b\\|c</script> & `c` *d* [e](f) ![g](h) # \\ \"i' $j$\n\n# k\n```\n\x1b"
-ONE_LINE = plain(NASTY).strip()
+ONE_LINE = printable(NASTY).strip()
 TUPE = {"encoder": {"encoding": "tupe_a", "correlations": [[[1.0]]]}}
 
 

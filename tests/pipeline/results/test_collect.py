@@ -104,11 +104,11 @@ def test_a_record_of_the_run_without_its_flags_is_refused(finished):
         ("run/run.json", {"command": "a 'b"}, "has .* as 'command', which must be a shell command"),
         ("run/scores/test1.json", {"scores": []}, "has .* as 'scores', which must be an object: run scripts/score"),
         ("run/scores/test1.json", {"sentences": "9"}, "has '9' as 'sentences', which must be a whole number"),
-        ("data/prepare.json", {"pairs": [9]}, "has .* as 'pairs', which must be an object: run scripts/prepare"),
+        ("data/prepare.json", {"pairs": [9]}, "has .* as 'pairs', which must be an object: prepare"),
         (
             "data/prepare.json",
             {"command": None},
-            "has None as 'command', which must be a shell command: run",
+            "has None as 'command', which must be a shell command: prepare",
         ),
     ],
 )

@@ -9,7 +9,8 @@ from pipeline.command import Failure
 from pipeline.files import write_json
 from pipeline.scoring import score as command
 from pipeline.scoring.generated import fairseq_bleu
-from pipeline.steps import fingerprint, stamp_path
+from pipeline.settings import data_line
+from pipeline.steps import stamp_path
 
 SENTENCES = ["Der Hund läuft heute über die Straße.", "Die Katze schläft auf dem Sofa.", "Drei Vögel singen im Baum."]
 TOKENS = [f"{line[:-1]} ." for line in SENTENCES]
@@ -56,7 +57,7 @@ class FakeRun:
             (self.data / f"raw/test.{lang}").write_bytes("".join(f"{line}\n" for line in lines).encode())
             (self.data / f"bin/test.en-de.{lang}.idx").touch()
         write_json(stamp_path(self.data, "binarize"), {"settings": "input x\n"})
-        (self.run / "settings").write_text(f"data {fingerprint(self.data, 'binarize', '')}\ntrain\n")
+        (self.run / "settings").write_text(f"{data_line(self.data)}\ntrain\n")
         (folder / "program.py").write_text(PROGRAM)
         for name, text in (("seconds", "0"), ("stderr", ""), ("status", "0")):
             (folder / name).write_text(text)
