@@ -29,7 +29,7 @@ WRONG_CONFIG = {
         dict(num_hidden_layers=2**31 - 1),
         "there is no tensor bert.encoder.layer.2.attention.self.query.w",
     ),
-    "eps": (dict(layer_norm_eps=float("nan")), "layer_norm_eps is nan: it must be a number from 0 to 1"),
+    "eps": (dict(layer_norm_eps=float("nan")), "layer_norm_eps is nan: it must be a number of at least 0 and below 1"),
     "heads": (dict(num_attention_heads=3), "num_attention_heads is 3: it must divide hidden_size 16 into heads"),
     "embeddings": (dict(embedding_size=8), "embedding_size is 8: it must be hidden_size 16: a projection"),
     "activation": (dict(hidden_act="silu"), "hidden_act is 'silu': it must be one of gelu, relu, tanh, gelu_new"),

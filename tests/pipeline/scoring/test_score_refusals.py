@@ -19,7 +19,7 @@ from .fake import SENTENCES, TOKENS, WORSE, printed, refused
     ("missing", "parts"),
     [
         ("run/checkpoint.pt", ["has no checkpoint.pt: run scripts/average.sh --run"]),
-        ("data/.stamps/binarize.json", ["data has no prepared data: run scripts/prepare.sh --out"]),
+        ("data/.stamps/binarize.json", ["data has no prepared data: run scripts/prepare.sh or prepare_text.sh --out"]),
         ("data/raw/test.en", ["has no raw text of 'test' (test.en): run scripts/prepare.sh"]),
         ("data/raw/test.de", ["has no raw text of 'test' (test.de): run scripts/prepare.sh"]),
     ],
