@@ -8,7 +8,7 @@ from typing import List, Optional, Sequence
 
 from .experiment import Experiment
 from .files import read_lines
-from .processes import SCRIPTS
+from .paths import SCRIPTS
 
 SENTENCES = 5
 COLUMNS = 80

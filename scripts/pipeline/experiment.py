@@ -9,7 +9,8 @@ from typing import Any, Dict, List, Optional, Sequence
 from .command import Failure
 from .failures import last_error_in
 from .lock import locked
-from .processes import SCRIPTS, run_script
+from .paths import SCRIPTS
+from .processes import run_script
 from .recipes import Recipe
 from .results import finished
 from .results.collect import collect

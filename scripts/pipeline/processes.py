@@ -5,14 +5,10 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any, Optional
 
 from .command import Failure, Signalled
-
-SCRIPTS = Path(__file__).parents[1]
-RUN = SCRIPTS / "run.py"
-"""Runs a module as ``python -m`` does, but imports nothing from the current folder."""
+from .paths import SCRIPTS
 
 
 def end_with_parent() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .command import MOST, Failure
 from .languages import RULE, is_language
+from .paths import ROOT, SCRIPTS
 from .tasks import TASKS, Task
 
 if sys.version_info >= (3, 11):
@@ -20,8 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "scripts/recipes"
+FOLDER = SCRIPTS / "recipes"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 LARGEST = 1 << 16
 """The size of the largest file that is read as a recipe, in bytes."""

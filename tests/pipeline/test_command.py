@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pipeline.processes import RUN
+from pipeline.paths import RUN
 
 from ..commands import ENVIRONMENT
 

@@ -3,7 +3,8 @@
 import pytest
 
 from pipeline.command import Failure
-from pipeline.recipes import FOLDER, ROOT, Recipe, load_recipe, recipe_names
+from pipeline.paths import ROOT
+from pipeline.recipes import FOLDER, Recipe, load_recipe, recipe_names
 from pipeline.sweep.options import parse, parse_config
 from pipeline.sweep.sweep import Sweep
 

@@ -10,6 +10,7 @@ import torch
 
 from ..command import Parser, run, split_at_dashes, to_path
 from ..files import read_json, write_json
+from ..paths import ROOT
 from ..shape import COMMAND, problem
 from . import BenchmarkError, machine, quiet
 from .output import as_command, as_text, measured_as
@@ -21,7 +22,7 @@ speak when it is imported."""
 TRAINED = ("train", "decode")
 FLAGS = "Flags behind -- go to fairseq-train for the models of all candidates, such as --encoder-layers 2."
 
-RESULTS = Path(__file__).parents[3] / "results"
+RESULTS = ROOT / "results"
 
 
 def build_parser() -> Parser:

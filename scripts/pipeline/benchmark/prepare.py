@@ -13,6 +13,7 @@ from typing import Any, Dict, List
 
 from ..corpus.cleaning import clean
 from ..corpus.text import CorpusError
+from ..paths import ROOT
 from ..steps import stamp_path
 from . import BenchmarkError
 from .enlarge import enlarge
@@ -20,7 +21,6 @@ from .output import Result
 from .timing import digits, interleaved, spread
 
 REPEATS = 3
-ROOT = Path(__file__).parents[3]
 DEMO = ROOT / "data/demo"
 OURS, PLAIN = "prepare.sh", "plain chain"
 STEPS = ("copy", "tokenize", "learn-bpe", "apply-bpe", "clean", "binarize")

@@ -19,7 +19,7 @@ from typing import Any, Dict, Iterator, List, Sequence, Set
 from ..command import Failure
 from ..failures import last_error
 from ..files import replacing
-from ..processes import RUN
+from ..paths import RUN
 from ..processing.pieces import SPACE, library
 
 SENTENCES = 2000000

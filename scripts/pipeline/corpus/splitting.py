@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, List, Sequence, Type
 from ..command import fill, say, script_name
 from ..files import read_shaped, write_json
 from ..languages import base
+from ..paths import RUN
 from ..prepared import MODELS
-from ..processes import RUN
 from ..processing.pieces import library
 from ..shape import WHOLE
 from ..steps import Steps

@@ -27,13 +27,14 @@ from ..command import Failure, fill, run, say
 from ..failures import last_error_in
 from ..files import read_lines, read_shaped, sha256, write_json, write_text
 from ..lock import locked
+from ..paths import ROOT, USER_DIR
 from ..prepared import NAME, read_prepared
 from ..provenance import provenance
 from ..recipes import load_recipe
 from ..results.file import read_result, set_aside, write_result
 from ..scoring.blocks import read_blocks
 from ..scoring.metrics import table
-from ..scoring.options import USER_DIR, averaged
+from ..scoring.options import averaged
 from ..settings import check_flags
 from ..shape import SEED, TEXT, WHOLE
 from ..steps import Steps
@@ -196,7 +197,7 @@ class FineTuning:
         shutil.rmtree(checkpoints, ignore_errors=True)
         log.unlink(missing_ok=True)
         record = {"command": self.args.command, "arch": self.info["arch"], "seed": str(seed), "flags": " ".join(flags)}
-        conditions = {"threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())), **provenance(USER_DIR.parent)}
+        conditions = {"threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())), **provenance(ROOT)}
         write_json(folder / "run.json", {**record, **conditions})
         alone = ["--distributed-world-size", "1"] if torch.cuda.device_count() > 1 else []
         words = [*launch.torchrun(launch.Machines(), 1), *command, *flags, *alone]

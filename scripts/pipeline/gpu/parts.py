@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Sequence
 
 from ..command import Failure
-from ..processes import SCRIPTS
+from ..paths import ROOT, SCRIPTS
 from ..recipes import load_recipe
 from ..systems import read_systems
 
-ROOT = SCRIPTS.parent
 TRAINED = ("multi30k", "mix")
 """Recipes, and parts of the same name."""
 

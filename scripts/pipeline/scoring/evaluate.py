@@ -20,6 +20,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 from ..command import Failure, fill, run, split_at_dashes, whole_number
 from ..files import read_shaped, sha256, write_json
 from ..lock import locked
+from ..paths import USER_DIR
 from ..prepared import NAME, read_text_language
 from ..settings import check_data, data_line
 from ..shape import TEXT, WHOLE
@@ -28,7 +29,7 @@ from ..tasks import TASKS, Task
 from .blocks import read_blocks
 from .generate import generate
 from .metrics import table
-from .options import USER_DIR, averaged, check_subset, run_parser
+from .options import averaged, check_subset, run_parser
 from .scored import read_scored
 
 VERSION = 2

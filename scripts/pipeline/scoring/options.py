@@ -7,8 +7,6 @@ from ..command import Failure, Parser, to_path
 from ..files import read_shaped
 from ..shape import TEXT
 
-USER_DIR = Path(__file__).parents[3] / "fairseq_rope"
-
 
 def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
     """A parser with the run, the data that the script ``prepare`` made, and the test set."""

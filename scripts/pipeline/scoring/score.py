@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from ..command import BEAM, LENPEN, Failure, Parser, fill, run, say, split_at_dashes, whole_number
 from ..files import read_lines, sha256, write_json, write_text
 from ..lock import locked
+from ..paths import USER_DIR
 from ..prepared import read_languages, read_prepared
 from ..processing.base import Processing
 from ..processing.kinds import text_processing
@@ -28,7 +29,7 @@ from .generate import generate
 from .generated import check_bleu, count_cut, read_generated
 from .kinds import FAIRSEQ
 from .metrics import score, standard_bleu, table
-from .options import USER_DIR, averaged, check_subset, run_parser, trained_flags
+from .options import averaged, check_subset, run_parser, trained_flags
 from .scored import read_scored
 from .statistics import columns
 

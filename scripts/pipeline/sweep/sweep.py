@@ -17,6 +17,7 @@ from ..command import Failure, words_of
 from ..corpus import text
 from ..experiment import Experiment
 from ..files import read_shaped, write_text
+from ..paths import ROOT
 from ..prepared import NAME
 from ..recipes import load_recipe
 from ..report import build
@@ -25,7 +26,6 @@ from ..settings import check_average, check_flags
 from ..shape import COMMAND
 from ..systems import read_systems
 
-ROOT = Path(__file__).parents[3]
 OWN = ("data", "raw", "joined", "results", "report")
 """The folders in the output that hold no runs."""
 

@@ -11,7 +11,8 @@ from typing import IO, Iterator, List, Mapping, Optional, Sequence
 
 from .. import progress
 from ..command import Failure, say
-from ..processes import RUN, end
+from ..paths import RUN
+from ..processes import end
 from .worker import GOING_ON
 
 RESTARTS = 3

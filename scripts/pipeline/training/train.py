@@ -15,7 +15,6 @@ Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --
 import argparse
 import os
 import time
-from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
@@ -23,14 +22,13 @@ from ..command import Failure, fill, run, say
 from ..failures import last_error_in
 from ..files import write_text
 from ..lock import locked
+from ..paths import ROOT, USER_DIR
 from ..prepared import one_dictionary, read_languages, read_text_language
 from ..provenance import write_record
 from ..recipes import Recipe, load_recipe
 from ..steps import Steps
 from . import checkpoints, launch
 from .options import DEVICE_TOKENS, KEPT, check_recipe, parse, target_tokens
-
-ROOT = Path(__file__).parents[3]
 
 
 class Training:
@@ -92,7 +90,7 @@ class Training:
         return dict(
             data=self.data,
             out=self.out,
-            user_dir=ROOT / "fairseq_rope",
+            user_dir=USER_DIR,
             source=self.languages[0],
             target=self.languages[1],
             share_embeddings=self._share_embeddings(),

@@ -15,7 +15,7 @@ from pipeline.corpus.shards import map_lines
 from pipeline.corpus.spaces import check_spaces
 from pipeline.corpus.splitting import default_size
 from pipeline.corpus.text import CorpusError
-from pipeline.processes import RUN
+from pipeline.paths import RUN
 from pipeline.recipes import load_recipe, recipe_names
 
 from ...commands import ENVIRONMENT, ROOT
