@@ -1,5 +1,6 @@
 """For all tests: one thread, since the models are too small to gain from more and other work then disturbs less."""
 
+import logging
 import os
 import shutil
 
@@ -25,6 +26,13 @@ def pytest_xdist_auto_num_workers():
 def pytest_collection_modifyitems(items):
     """Slow tests come first, and of these the scripts', so that no process is left with them at the end."""
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, item.path.parent.name != "scripts"))
+
+
+@pytest.fixture(autouse=True)
+def _logging():
+    """A command that a test calls in this process may silence loggers; the next test hears them again."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
