@@ -5,6 +5,7 @@ gives up at once, so an error that comes back does not repeat.
 """
 
 import functools
+import math
 import os
 import sys
 from pathlib import Path
@@ -72,7 +73,7 @@ def _name_by_updates() -> None:
 
 
 def _keep_patience() -> None:
-    """Lets checkpoints carry the best loss and the count of ``--patience``.
+    """Lets checkpoints carry the best loss and the count of ``--patience``; a training that it ended does not go on.
 
     fairseq keeps them as attributes of a function alone, so a continued training would begin both anew.
     """
@@ -90,6 +91,8 @@ def _keep_patience() -> None:
         extra_state = load(self, filename, *args, reset_meters=reset_meters, **options)
         if extra_state and not reset_meters:  # which --finetune-from-model does: that training is another one
             vars(should_stop_early).update(extra_state.get(PATIENCE, {}))
+            if 0 < self.cfg.checkpoint.patience <= vars(should_stop_early).get("num_runs", 0):
+                self.cfg.optimization.stop_min_lr = math.inf  # makes fairseq end before the first update
         return extra_state
 
     Trainer.save_checkpoint, Trainer.load_checkpoint = save_checkpoint, load_checkpoint
