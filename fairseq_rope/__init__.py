@@ -1,10 +1,10 @@
 """Position encodings for machine translation and language models: a fairseq plugin for ``--user-dir``.
 
 Importing the package registers its models and architectures with fairseq, and adds the few classes in fairseq's
-checkpoints to the list of PyTorch's safe loading. It changes five things in fairseq: loading refuses a checkpoint whose
+checkpoints to the list of PyTorch's safe loading. It changes six things in fairseq: loading refuses a checkpoint whose
 options are programs; training joins the processes that torchrun started; a continued training sees the same batches,
-and in half precision goes on with the parameters in fp32; ``masked_lm`` masks other tokens in each epoch. It gives
-NumPy 2 back one name that fairseq needs. The import reads neither the command line nor the environment.
+goes on in several processes, and in half precision with the parameters in fp32; ``masked_lm`` masks other tokens in
+each epoch. It gives NumPy 2 back one name that fairseq needs. The import reads neither the command line nor the environment.
 """
 
 import logging

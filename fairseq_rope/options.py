@@ -90,10 +90,20 @@ def build_position(
 
 
 def position_options(cfg: Any, name: str) -> Any:
-    """The options of the encoding ``name`` in a configuration, with defaults for those that it lacks."""
-    encoding = POSITIONS[name]
-    fields = dataclasses.fields(encoding.Options)
-    return encoding.Options(**{f.name: getattr(cfg, f"{encoding.prefix}_{f.name}", f.default) for f in fields})
+    """The options of the encoding ``name`` in a configuration, with defaults for those that it lacks or has as null.
+
+    In YAML a number may be a text.
+    """
+    encoding, values = POSITIONS[name], {}
+    for field in dataclasses.fields(encoding.Options):
+        given = getattr(cfg, f"{encoding.prefix}_{field.name}", None)
+        values[field.name] = field.default if given is None else type(field.default)(given)
+    return encoding.Options(**values)
+
+
+def is_position_option(name: str) -> bool:
+    """Whether a field of a configuration chooses an encoding, or is an option of one."""
+    return name in _options(*POSITIONS) or name in [f"{side}_position" for side in SIDES]
 
 
 def encodings_of(cfg: Any) -> Encodings:

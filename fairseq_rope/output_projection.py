@@ -16,9 +16,15 @@ def has_hooks(*modules: nn.Module) -> bool:
 
 
 def is_unchanged(instance: Any, *methods: str) -> bool:
-    """Whether these methods are fairseq's or this plugin's, and not of a user's subclass."""
+    """Whether these methods are fairseq's or this plugin's, and not of a user's subclass or wrapper."""
     ours = ("fairseq", __name__.split(".")[0])
-    return all(getattr(instance, method).__module__.split(".")[0] in ours for method in methods)
+    return all(_package(getattr(instance, method)) in ours for method in methods)
+
+
+def _package(method: Any) -> str:
+    """Where the code of a method is: ``__module__`` would be that of the function inside a wrapper."""
+    function = getattr(method, "__func__", method)
+    return str(getattr(function, "__globals__", {}).get("__name__", "")).split(".")[0]
 
 
 def output_weight(model: nn.Module) -> Optional[Tensor]:

@@ -1,8 +1,10 @@
 """The registered model: fairseq's transformer with position encodings by name."""
 
+import threading
 import warnings
 from argparse import ArgumentParser
-from typing import Any, Dict, List, Optional, Tuple
+from contextlib import contextmanager, nullcontext
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from fairseq.hub_utils import GeneratorHubInterface, from_pretrained
 from fairseq.models import register_model
@@ -16,22 +18,33 @@ from .options import add_position_args, build_position, encodings_of, reject_uns
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
 from .training.dropout import replace_dropout
 
+_ALIGNING = threading.RLock()
+"""Only one thread at a time changes what models return."""
+
+
+@contextmanager
+def _aligning(models: Sequence[Any]) -> Iterator[None]:
+    """Lets the models return the attention weights that alignments are made of."""
+    decoders = [model.decoder for model in models if isinstance(model, RoFormerModel)]
+    with _ALIGNING:
+        before = [decoder.need_attn for decoder in decoders]
+        try:
+            for decoder in decoders:
+                decoder.need_attn = True
+            yield
+        finally:
+            for decoder, need in zip(decoders, before):
+                decoder.need_attn = need
+
 
 class Hub(GeneratorHubInterface):
     """fairseq's interface to a trained model, without the warning that memory is not pinned on a CPU."""
 
     def generate(self, *args: Any, **options: Any) -> Any:
-        decoders = [model.decoder for model in self.models if isinstance(model, RoFormerModel)]
-        before = [decoder.need_attn for decoder in decoders]
-        with warnings.catch_warnings():  # fairseq asks for pinned memory everywhere
+        aligning = _aligning(self.models) if options.get("print_alignment") else nullcontext()
+        with warnings.catch_warnings(), aligning:  # fairseq asks for pinned memory everywhere
             warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
-            try:
-                for decoder in decoders:
-                    decoder.need_attn |= bool(options.get("print_alignment"))
-                return super().generate(*args, **options)
-            finally:
-                for decoder, need in zip(decoders, before):
-                    decoder.need_attn = need
+            return super().generate(*args, **options)
 
 
 @register_model("roformer")

@@ -1,6 +1,7 @@
 """What several test modules share: a vocabulary, small models, padded batches."""
 
 import argparse
+import functools
 import os
 
 import pytest
@@ -77,6 +78,27 @@ def build_felt(encoding, kind="translation", **options):
         if name.split(".")[-1] == "position":
             randomised(module)
     return model
+
+
+def override(model, method):
+    """Makes ``model``, or a part of it, one of a user's subclass that changes what ``method`` returns.
+
+    It halves logits and probabilities, and reverses targets. As it is wrapped, it seems to be of fairseq's module.
+    """
+    part, _, name = method.rpartition(".")
+    module = model.get_submodule(part)
+    stock = getattr(type(module), name)
+
+    @functools.wraps(stock)
+    def changed(self, *args, **kwargs):
+        result = stock(self, *args, **kwargs)
+        if name == "get_targets":
+            return result.flip(1)
+        if kwargs.get("features_only"):
+            return result
+        return (result[0] / 2, *result[1:]) if isinstance(result, tuple) else result / 2
+
+    module.__class__ = type("Changed", (type(module),), {name: changed})
 
 
 def stack(**changes):

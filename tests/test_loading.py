@@ -7,21 +7,15 @@ from collections import OrderedDict
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.models import ARCH_CONFIG_REGISTRY
+from omegaconf import OmegaConf
 
 from fairseq_rope.checkpoints.average import average_checkpoints
 from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.loading import Parameters
+from fairseq_rope.options import changes, encodings_of
 
 from .helpers import KINDS, build_with
 from .model_folders import language_run_folder, run_folder
-
-
-def configuration(kind, **options):
-    arch = "transformer_none_tiny" if kind == "translation" else f"transformer_none_{kind}_tiny"
-    args = argparse.Namespace(arch=arch, **options)
-    ARCH_CONFIG_REGISTRY[arch](args)
-    return args
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,22 +33,28 @@ def configuration(kind, **options):
 )
 def test_a_model_says_what_its_parameters_were_trained_with(kind, encoding, options, said, caplog):
     """All of these have the same parameters."""
-    trained = build_with(encoding, kind, **options).state_dict()
-    cfg = configuration(kind, encoder_position=encoding, decoder_position=encoding, **options)
-    build_with("rope", kind).load_state_dict(Parameters.of(trained, cfg))
+    trained = build_with(encoding, kind, **options)
+    build_with("rope", kind).load_state_dict(Parameters.of(trained.state_dict(), trained.encodings))
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == bool(said)
     assert not said or (messages[0].startswith("the parameters were trained with --") and said in messages[0])
 
 
-def test_fairseq_hands_the_configuration_on_with_the_parameters(tmp_path):
+@pytest.mark.parametrize("text", [None, "1e4", "10000"])
+def test_a_field_of_yaml_may_be_null_or_text(text):
+    cfg = OmegaConf.create({"encoder_position": "rope", "rope_base": text})
+    assert not changes(encodings_of(cfg), encodings_of(argparse.Namespace(encoder_position="rope")))
+
+
+def test_fairseq_hands_the_encodings_on_with_the_parameters(tmp_path):
     for folder in (run_folder(tmp_path / "t", "tupe_a_tiny"), language_run_folder(tmp_path / "m", "tupe_a_mlm_tiny")):
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / "checkpoint.pt"))
-        assert state["model"].cfg.encoder_position == "tupe_a"
-        torch.save(state["model"], tmp_path / "saved.pt")
-        assert (
-            type(torch.load(tmp_path / "saved.pt", weights_only=True)) is type(copy.copy(state["model"])) is OrderedDict
-        )
+        path = str(folder / "checkpoint.pt")
+        for overrides in (None, {"data": "elsewhere"}, {"encoder_position": "rope"}):
+            parameters = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)["model"]
+            assert parameters.encodings["encoder"][0] == "tupe_a"
+        torch.save(parameters, tmp_path / "saved.pt")
+        for each in (torch.load(tmp_path / "saved.pt", weights_only=True), copy.copy(parameters)):
+            assert type(each) is OrderedDict and vars(each) == {"_metadata": parameters._metadata}
 
 
 def test_checkpoints_of_several_encodings_have_no_average(tmp_path):

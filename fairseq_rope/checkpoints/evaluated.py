@@ -14,6 +14,7 @@ from fairseq import checkpoint_utils
 from omegaconf import Container, OmegaConf
 
 from ..loading import Parameters, configuration_in
+from ..options import encodings_of, is_position_option
 
 NUMBERS, LISTS, MAPPING, SWITCH = "numbers", "lists of numbers", "a dictionary", "True or False"
 TEXTS = "a tuple of strings"
@@ -107,7 +108,7 @@ def _shortened(value: Any) -> str:
 def install() -> None:
     """Lets all of fairseq's commands check the configurations of the checkpoints that they load.
 
-    The parameters carry the configuration to the model that loads them (:mod:`fairseq_rope.loading`). It wraps
+    The parameters carry the encodings to the model that loads them (:mod:`fairseq_rope.loading`). It wraps
     ``fairseq.checkpoint_utils.load_checkpoint_to_cpu``, which generation, validation, training and ``from_pretrained``
     use to read checkpoints. A second call changes nothing.
     """
@@ -116,14 +117,17 @@ def install() -> None:
         return
 
     @functools.wraps(stock)
-    def load_checkpoint_to_cpu(path: Any, *args: Any, **kwargs: Any) -> Any:
-        state = stock(path, *args, **kwargs)
+    def load_checkpoint_to_cpu(path: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
+        state = stock(path, arg_overrides, *args, **kwargs)
         try:
             check_evaluated(state.get("args"), state.get("cfg"))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         if "model" in state:
-            state["model"] = Parameters.of(state["model"], configuration_in(state))
+            # overrides replace the options that the model was trained with
+            replaced = any(map(is_position_option, arg_overrides or ()))
+            trained = stock(path, None, *args, **kwargs) if replaced else state
+            state["model"] = Parameters.of(state["model"], encodings_of(configuration_in(trained)))
         return state
 
     setattr(load_checkpoint_to_cpu, MARK, True)

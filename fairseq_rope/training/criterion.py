@@ -16,14 +16,14 @@ from .linear_loss import linear_label_smoothed_nll_loss
 
 
 def gives_features(model: Any) -> bool:
-    """Whether the model returns its features, nobody waits for its logits there, and its parameters may also be used
-    behind its forward pass."""
+    """Whether the model returns its features and fairseq's targets, nobody waits for its logits or changes them there,
+    and its parameters may also be used behind its forward pass."""
     while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
         # PyTorch's looks for unused parameters in the forward pass alone
         if getattr(model, "find_unused_parameters", False) or has_hooks(model):
             return False
         model = model.module
-    if has_hooks(model):
+    if has_hooks(model) or not is_unchanged(model, "forward", "get_targets"):
         return False
     if isinstance(model, FairseqLanguageModel):  # it hands arguments that it does not know to its decoder
         return True
@@ -35,14 +35,13 @@ class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion
     """``label_smoothed_cross_entropy`` with the same options, logs, loss and gradients, in less time and memory.
 
     It serves all of fairseq's transformers. It calls fairseq's own criterion where it cannot fuse: with an adaptive
-    softmax, another output layer, hooks on it or on the model, a subclass with other probabilities or targets, a model
-    without ``features_only``, losses of single tokens, or ``--report-accuracy``.
+    softmax, another output layer, hooks on it or on the model, a subclass with other logits, probabilities or targets,
+    a model without ``features_only``, losses of single tokens, or ``--report-accuracy``.
     """
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Any]:
         weight = output_weight(model)
-        fuses = weight is not None and is_unchanged(model, "get_targets") and gives_features(model)
-        if weight is None or not fuses or not reduce or self.report_accuracy:
+        if weight is None or not reduce or self.report_accuracy or not gives_features(model):
             return super().forward(model, sample, reduce)
         features = model(**sample["net_input"], features_only=True)[0]  # (B, T, C)
         skip = max(0, self.ignore_prefix_size)

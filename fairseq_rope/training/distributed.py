@@ -23,6 +23,9 @@ def install() -> None:
     model's ``add_args``) are for one architecture and happen for other reasons too. Its later calls (tasks, criteria,
     optimizers) come after the decision between one process and several. ``infer_init_method``, which decides, does not
     see ``--cpu``. Installing reads neither the command line nor the environment. A second call changes nothing.
+
+    Each process then reads the checkpoint that a training continues from. fairseq would read it in the first one and
+    send it to the others, where PyTorch's safe loading refuses fairseq's own classes.
     """
     stock: Callable[..., Any] = distributed_utils.call_main
     if stock.__module__ == __name__:
@@ -30,6 +33,8 @@ def install() -> None:
 
     def call_main(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
         join_processes(cfg)
+        if cfg.optimizer is not None and cfg.distributed_training.distributed_world_size > 1:
+            cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True
         stock(cfg, main, **kwargs)
 
     distributed_utils.call_main = call_main

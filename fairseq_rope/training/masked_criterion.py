@@ -7,7 +7,7 @@ from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.models.roberta.model import RobertaLMHead
 from torch import nn
 
-from ..output_projection import has_hooks
+from ..output_projection import has_hooks, is_unchanged
 from .criterion import gives_features
 from .linear_loss import linear_label_smoothed_nll_loss
 
@@ -16,14 +16,17 @@ from .linear_loss import linear_label_smoothed_nll_loss
 class FusedMaskedLmLoss(MaskedLmLoss):
     """``masked_lm`` with the same options, logs, loss and gradients, in less time and memory.
 
-    Head and projection see masked tokens only. It serves all models with the head of fairseq's RoBERTa. For others,
-    for hooks on the head or the model, and on TPUs, it calls fairseq's own criterion.
+    Head and projection see masked tokens only. It serves all models with the head of fairseq's RoBERTa. For others, for
+    a subclass with other logits or targets, for hooks on the head or the model, and on TPUs, it calls fairseq's own
+    criterion.
     """
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Any, Any, Any]:
-        head: Any = getattr(getattr(model, "encoder", None), "lm_head", None)
+        encoder: Any = getattr(model, "encoder", None)
+        head: Any = getattr(encoder, "lm_head", None)
         is_whole = type(head) is RobertaLMHead and head.weight.dim() == 2  # FSDP keeps weights in pieces
-        if not is_whole or has_hooks(head) or self.tpu or not gives_features(model):
+        is_plain = is_whole and is_unchanged(encoder, "forward", "output_layer") and not has_hooks(head)
+        if not is_plain or self.tpu or not gives_features(model):
             return super().forward(model, sample, reduce)
         masked = sample["target"].ne(self.padding_idx)
         features = model(**sample["net_input"], features_only=True)[0][masked]  # (N, C)

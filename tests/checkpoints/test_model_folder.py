@@ -1,6 +1,7 @@
 """What is refused when a model folder is opened: every file that is missing, damaged or not the model's."""
 
 import json
+import threading
 import warnings
 
 import pytest
@@ -181,6 +182,29 @@ def test_the_hub_aligns_words_where_it_is_asked(folder):
     assert {target for _, target in aligned["alignment"]} <= set(range(len(plain["tokens"])))
     assert {source for source, _ in aligned["alignment"]} <= {0, 1}
     assert aligned["alignment"] and not hub.models[0].decoder.need_attn
+
+
+def test_a_plain_search_that_ends_meanwhile_does_not_disturb_an_alignment(folder):
+    hub = RoFormerModel.from_pretrained(str(folder), "checkpoint.pt", ".")
+    source = hub.binarize("w1 w2")
+    alone = hub.generate([source], beam=1, print_alignment="hard")[0][0]["alignment"]
+    begun, aligning, ended = (threading.Event() for _ in range(3))
+
+    def meet(*_):
+        own, other = (begun, aligning) if threading.current_thread() is plain else (aligning, ended)
+        own.set()
+        assert other.wait(60)
+
+    def search():
+        hub.generate([source], beam=1)
+        ended.set()
+
+    hub.models[0].encoder.embed_tokens.register_forward_pre_hook(meet)
+    plain = threading.Thread(target=search)
+    plain.start()
+    assert begun.wait(60)
+    assert hub.generate([source], beam=1, print_alignment="hard")[0][0]["alignment"] == alone
+    assert not hub.models[0].decoder.need_attn
 
 
 @pytest.mark.parametrize("name", ["bpecodes", "vocabulary.en", "dict.de.txt"])

@@ -25,15 +25,20 @@ def configuration(*flags, parser=options.get_training_parser, adds=("--arch", "r
     return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser(), words))
 
 
-def assert_two_processes_equal_one(out, *train):
-    """fairseq deals its batches out in turn, so that an update of two processes has those of --update-freq 2."""
+def assert_two_processes_equal_one(out, *train, stops=(6,)):
+    """fairseq deals its batches out in turn, so that an update of two processes has those of --update-freq 2.
+
+    Args:
+        stops: the updates at which the two processes end, and from which they go on.
+    """
     train = ["fairseq-train", *train, "--user-dir", USER_DIR, "--dropout", "0", "--optimizer", "adam", "--lr", "0.005"]
     train += ["--adam-eps", "1e-4"]  # gradients that are nothing but rounding must not become steps
     train += ["--max-update", "6", "--seed", "3", "--no-epoch-checkpoints"]
     run(*train, "--update-freq", 2, "--save-dir", out / "one")
     launch = ["python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, "--no-python", *train]
-    log = run(*launch, "--save-dir", out / "two")
-    assert "training on 2 devices" in log.stdout + log.stderr
+    for stop in stops:
+        log = run(*launch, "--save-dir", out / "two", "--max-update", stop)
+        assert "training on 2 devices" in log.stdout + log.stderr
     one, two = (parameters(out / name / "checkpoint_last.pt") for name in ("one", "two"))
     assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
     start = ["--update-freq", 2, "--max-update", 1, "--lr", 1e-9, "--save-dir", out / "start"]
@@ -46,7 +51,8 @@ def assert_two_processes_equal_one(out, *train):
 @pytest.mark.parametrize("arch", ["roformer_tiny", "fairseq_transformer_tiny", "transformer_iwslt_de_en"])
 def test_two_processes_train_what_one_does_at_twice_the_batch(data, tmp_path, arch):
     options = ["--arch", arch, *SMALL, "--share-all-embeddings", "--criterion", "label_smoothed_cross_entropy"]
-    assert_two_processes_equal_one(tmp_path, data / "bin", *options, "--max-tokens", "300")
+    stops = (3, 6) if arch == "roformer_tiny" else (6,)
+    assert_two_processes_equal_one(tmp_path, data / "bin", *options, "--max-tokens", "300", stops=stops)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from fairseq_rope.training import linear_loss
 from fairseq_rope.training.linear_loss import linear_label_smoothed_nll_loss
 from fairseq_rope.training.masked_criterion import FusedMaskedLmLoss
 
-from ..helpers import BOS, DEVICES, PAD, build, pad, sentences, task
+from ..helpers import BOS, DEVICES, PAD, build, override, pad, sentences, task
 from .test_criterion import CLOSE, assert_as_stock, criteria, fused, outcome, sample
 from .test_linear_loss import FP64, assert_same, stock_loss, tensors
 
@@ -107,6 +107,15 @@ def test_hooks_hear_and_change_the_masked_logits(part):
     assert float(found[0]) != pytest.approx(float(without))
 
 
+@pytest.mark.parametrize("method", ["forward", "get_targets", "encoder.forward", "encoder.output_layer"])
+def test_a_masked_subclass_with_other_logits_or_targets_is_fairseqs_own(method):
+    model = build(MLM[0])
+    without = masked_losses()[1](model, masked_text())[0]
+    override(model, method)
+    found = assert_as_stock(model, masked_text(), functions=masked_losses())
+    assert float(found[0]) != pytest.approx(float(without))
+
+
 def test_only_masked_tokens_are_projected():
     model, batch = build(MLM[0]).train(), masked_text()
     seen = []
@@ -125,16 +134,29 @@ def test_another_head_is_left_to_fairseq():
         masked_losses()[0](model, batch)
 
 
+def running_text():
+    text = pad(sentences(3, 8), right=1)
+    net_input = {"src_tokens": text[:, :-1], "src_lengths": None}
+    target = text[:, 1:].contiguous()
+    return {"net_input": net_input, "target": target, "ntokens": int(target.ne(PAD).sum()), "nsentences": 3}
+
+
 @pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("arch", ["roformer_lm_tiny", "tupe_r_lm_tiny", "fairseq_transformer_lm_tiny"])
 def test_a_causal_models_loss_is_fairseqs_cross_entropy(arch, share, fused):
     model = build(arch, share_decoder_input_output_embed=share)
-    text = pad(sentences(3, 8), right=1)
-    batch = {"net_input": {"src_tokens": text[:, :-1], "src_lengths": None}, "target": text[:, 1:].contiguous()}
-    batch.update(ntokens=int(text[:, 1:].ne(PAD).sum()), nsentences=3)
+    batch = running_text()
     loss, *_, gradients = assert_as_stock(model, batch, label_smoothing=0.0)
     stock = outcome(CrossEntropyCriterion(task(), sentence_avg=False), model, batch)
     torch.testing.assert_close(loss, stock[0], **CLOSE)
     for name, gradient in stock[-1].items():
         torch.testing.assert_close(gradients[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
     assert fused
+
+
+def test_a_causal_subclass_with_other_logits_is_fairseqs_own(fused):
+    model = build("roformer_lm_tiny")
+    without = criteria()[1](model, running_text())[0]
+    override(model, "forward")
+    assert float(assert_as_stock(model, running_text())[0]) != pytest.approx(float(without))
+    assert not fused

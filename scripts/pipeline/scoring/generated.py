@@ -9,7 +9,7 @@ from typing import Dict, List, Sequence
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
 
-from ..command import LONGEST, MOST, Failure, last_value
+from ..command import LONGEST, Failure, last_value
 from ..files import read_lines
 from .statistics import ROUNDED
 
@@ -19,6 +19,9 @@ HYPOTHESIS = re.compile(r"H-([0-9]+)\t[^\t]+(?:\t(.*))?")
 TARGET = re.compile(r"T-([0-9]+)(?:\t(.*))?")
 OWN_LINE = re.compile(r"Generate .* with beam=.*: BLEU4 = ([0-9.]+), .*")
 BPE_MARKER = re.compile(r"@@(?!\S)")
+
+POSITIONS = 1024
+"""``--max-target-positions`` where it is not given."""
 
 COLLISIONS = 2
 """Matches of n-grams of one length that fairseq may find where there are none; seen: one in 1,000 sentences."""
@@ -93,9 +96,9 @@ def count_cut(path: Path, flags: Sequence[str]) -> int:
         path: the output of fairseq-generate.
         flags: those of the training (``--max-target-positions``) and of fairseq-generate.
     """
-    if last_value(flags, "--max-len-a"):
+    if float(last_value(flags, "--max-len-a") or 0):
         return 0
-    positions = int(last_value(flags, "--max-target-positions") or MOST)  # </s> needs one of them
+    positions = int(last_value(flags, "--max-target-positions") or POSITIONS)  # </s> needs one of them
     longest = min(int(last_value(flags, "--max-len-b") or LONGEST), positions - 1)
     scores = [line.split()[1:] for line in read_lines(path) if line.startswith("P-")]  # of each token, and of </s>
     return sum(len(of_tokens) > longest for of_tokens in scores)

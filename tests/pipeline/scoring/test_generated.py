@@ -58,15 +58,17 @@ def test_an_empty_hypothesis_is_an_empty_line(tmp_path, empty):
 
 
 def test_hypotheses_at_the_limit_of_their_length_are_counted(tmp_path):
-    lines = [f"P-{i}\t{' '.join(['-0.1'] * (tokens + 1))}" for i, tokens in enumerate((2, 199, 200))]
+    lines = [f"P-{i}\t{' '.join(['-0.1'] * (tokens + 1))}" for i, tokens in enumerate((2, 199, 200, 1023))]
     path = written(tmp_path, "\n".join(["H-0\t-0.1\tx", *lines]))
     for flags, count in (
-        ([], 1),
-        (["--max-len-b", "2"], 3),
-        (["--max-len-b=201"], 0),
+        ([], 2),
+        (["--max-len-b", "2"], 4),
+        (["--max-len-b=201"], 1),
+        (["--max-len-b", "2000"], 1),
         (["--max-len-a", "1.2"], 0),
-        (["--max-target-positions", "200"], 2),
-        (["--max-target-positions", "1024", "--max-len-b", "201"], 0),
+        (["--max-len-a", "0"], 2),
+        (["--max-target-positions", "200"], 3),
+        (["--max-target-positions", "1025", "--max-len-b", "2000"], 0),
     ):
         assert count_cut(path, flags) == count
 
