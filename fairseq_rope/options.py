@@ -94,10 +94,11 @@ def position_options(cfg: Any, name: str) -> Any:
 
     In YAML a number may be a text.
     """
-    encoding, values = POSITIONS[name], {}
-    for field in dataclasses.fields(encoding.Options):
-        given = getattr(cfg, f"{encoding.prefix}_{field.name}", None)
-        values[field.name] = field.default if given is None else type(field.default)(given)
+    encoding = POSITIONS[name]
+    values = dict(vars(encoding.Options()))
+    for option, default in values.items():
+        given = getattr(cfg, f"{encoding.prefix}_{option}", None)
+        values[option] = default if given is None else type(default)(given)
     return encoding.Options(**values)
 
 
