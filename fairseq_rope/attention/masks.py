@@ -26,7 +26,8 @@ def merge_masks(
     """Merges the terms that are added to the scaled logits.
 
     Padded keys get the smallest finite number, not -inf. In a decoder with left padding, the padded queries see only
-    padding: a row of -inf would turn them into NaN, and the next layer everything else.
+    padding: a row of -inf would turn them into NaN, and the next layer everything else. So these queries see
+    themselves: some kernels of GPUs overflow in a row of the smallest numbers.
 
     Args:
         bias: the position encoding's, broadcastable to ``(B, H, T, S)``, or None.
@@ -43,6 +44,9 @@ def merge_masks(
         mask = attn_mask if mask is None else mask + attn_mask
     if key_padding_mask is not None:
         padding = key_padding_mask[:, None, None, :].bool()
+        if attn_mask is not None and attn_mask.size(-2) == attn_mask.size(-1):
+            is_first = (~padding).cumsum(-1).eq(0)  # no token is before it
+            padding = padding & ~(is_first & torch.eye(attn_mask.size(-1), dtype=torch.bool, device=q.device))
         zero_or_mask = q.new_zeros(()) if mask is None else mask
         mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
     return None if mask is None else mask.type_as(q)

@@ -90,8 +90,10 @@ def bucket_bias(buckets: Tensor, table: Tensor) -> Tensor:
     """The number of each head for each pair: ``(B or 1, T, S)`` -> ``(B or 1, H, T, S)``.
 
     Thousands of pairs share a row of ``table``. On a CPU, their gradients add up in the precision of the rows: in fp32.
+    Elsewhere, PyTorch's attention kernels take only a bias whose neighbouring keys are neighbours in memory.
     """
-    return F.embedding(buckets, table.float()).type_as(table).permute(0, 3, 1, 2)
+    bias = F.embedding(buckets, table.float()).type_as(table).permute(0, 3, 1, 2)
+    return bias if bias.is_cpu else bias.contiguous()
 
 
 def check_buckets(prefix: str, buckets: int, max_distance: int) -> None:

@@ -11,6 +11,9 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 
 NEEDED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
+PYTORCH = ("pytorch_ddp", "c10d")
+"""fairseq's two names for PyTorch's own backend."""
+
 OTHER_LAUNCHERS = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}
 """Variables with the number of processes, for launchers that fairseq does not support on CPUs."""
 
@@ -73,7 +76,7 @@ def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> Non
             distributed_no_spawn=True,
             distributed_backend="gloo",
         )
-        if cfg.distributed_training.ddp_backend == "pytorch_ddp":  # fairseq gives it a device, refused on CPUs
+        if cfg.distributed_training.ddp_backend in PYTORCH:  # fairseq gives it a device, which it refuses on CPUs
             _replace(cfg, ddp_backend="legacy_ddp")
 
 

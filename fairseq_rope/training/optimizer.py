@@ -24,6 +24,7 @@ class FusedAdam(torch.optim.AdamW):
     def __init__(self, params: Any, **kwargs: Any) -> None:
         self._steps_done: Dict[Tensor, int] = {}  # PyTorch's own counts are on the device
         super().__init__(params, fused=True, **kwargs)
+        self._step_supports_amp_scaling = False  # after an overflow there is no step, and none to be counted
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         for group in state["param_groups"]:

@@ -7,6 +7,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention
+from fairseq_rope.attention.masks import merge_masks
 from fairseq_rope.positions import POSITIONS, PositionEncoding
 from fairseq_rope.training.dropout import CpuDropout
 
@@ -129,12 +130,13 @@ def test_queries_that_see_only_padding_stay_finite(encoding, need_weights):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 127, 128, 129, 192])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_weights(dtype, length, device):
+@pytest.mark.parametrize("left", [False, True])
+def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_weights(left, dtype, length, device):
     """Kernels for GPUs work in blocks of 64 or 128 keys."""
     layer = attention(DistanceEncoding).to(device, dtype)
     places = steps(torch.arange(length, device=device))
     padding = torch.zeros(2, length, dtype=torch.bool, device=device)
-    padding[1, length // 2 :] = length > 1
+    padding[1, slice(length // 2) if left else slice(length // 2, None)] = length > 1
     x = torch.randn(length, 2, C, generator=torch.Generator().manual_seed(length)).to(device, dtype)
     results = []
     for need_weights in (False, True):
@@ -147,6 +149,15 @@ def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_
     for fast, explicit in zip(*results):
         error = (fast - explicit).float().norm() / explicit.float().norm()
         assert error < (1e-5 if dtype == torch.float32 else 2e-2)  # bfloat16 has eight bits
+
+
+def test_no_query_sees_padding_alone():
+    """Not even one in the padding on the left of a decoder: it sees itself."""
+    causal = torch.full((3, 3), float("-inf")).triu(1)
+    padding = torch.tensor([[True, True, False], [False, True, True]])
+    mask = merge_masks(None, causal, padding, torch.zeros(2, H, 3, 8))
+    seen = mask[:, 0].eq(0).int().tolist()
+    assert seen == [[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 0, 0]] * 3]
 
 
 def test_dropout_is_applied_in_training_only():

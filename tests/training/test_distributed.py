@@ -105,6 +105,12 @@ def test_copies_of_the_options_in_other_sections_follow():
     assert cfg.bmuf.distributed_world_size == 3 and "ddp_backend" not in cfg.optimizer
 
 
+def test_the_old_name_of_pytorchs_backend_is_known():
+    cfg = configuration("--ddp-backend", "c10d")
+    join_processes(cfg, TORCHRUN)
+    assert cfg.distributed_training.ddp_backend == "legacy_ddp"
+
+
 def test_a_chosen_ddp_backend_is_left_alone():
     cfg = configuration("--ddp-backend", "no_c10d")
     join_processes(cfg, TORCHRUN)

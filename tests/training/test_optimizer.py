@@ -4,7 +4,9 @@ import copy
 
 import pytest
 import torch
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
+from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from omegaconf import OmegaConf
 
@@ -217,3 +219,27 @@ def test_half_precision_through_fairseqs_optimizer_equals_stock(dtype, flat):
     # the fp32 values differ in the last bit, which may round to the next number in half precision
     assert_same(ours, stock, rtol=1e-2, atol=1e-4)
     assert all((p - q.to(dtype)).abs().max() > 1e-3 for p, q in zip(ours, parameters()))
+
+
+@pytest.mark.parametrize("kind", [FairseqAdam, FairseqFusedAdam])
+def test_with_amp_the_loss_scale_leaves_the_updates_as_they_are(kind):
+    """A gradient that overflows is no update. On a CPU, the scaler of a GPU would be off."""
+    plain, scaled = parameters(), parameters()
+    cfg = config(adam_eps=1e-4)
+    expected, inner = kind(cfg, plain), kind(cfg, scaled)
+    actual = AMPOptimizer(OmegaConf.structured(FairseqConfig(optimizer=cfg)), scaled, inner)
+    actual._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
+    for step in range(6):
+        gradients(plain, step)
+        gradients(scaled, step)
+        actual._grad_scaler.scale(torch.ones(()))  # as a loss
+        for p in scaled:
+            p.grad.mul_(actual._grad_scaler.get_scale())
+        if step == 2:
+            scaled[0].grad[0, 0] = float("inf")
+        actual.clip_grad_norm(0)
+        actual.step()
+        if step != 2:
+            expected.step()
+    assert_same(scaled, plain)
+    assert actual._grad_scaler.get_scale() == 64.0

@@ -1,6 +1,7 @@
 """The command line of the benchmarks: the options that all share, and the table at the end."""
 
 import argparse
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -64,6 +65,8 @@ def check(args: argparse.Namespace, command: str) -> None:
             raise BenchmarkError(f"--{name.replace('_', '-')} must not be negative")
     if args.flags and args.command not in TRAINED:
         raise BenchmarkError(f"{args.command} takes no flags of fairseq-train")
+    if args.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # fairseq would compute the norm of the gradients on a GPU
     if args.device == "cuda" and not torch.cuda.is_available():
         raise BenchmarkError("--device cuda: PyTorch sees no GPU here")
     args.device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))

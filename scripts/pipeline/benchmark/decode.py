@@ -48,13 +48,20 @@ def ctranslate2_candidate(systems: Systems, name: str, precision: str, function:
 
     It takes as many steps as fairseq's search, but nothing forces ``</s>`` in the last one. Its hypotheses are
     therefore compared with one another, not with fairseq's. The folder is not needed afterwards.
+
+    Raises:
+        ValueError: it cannot compute on the device.
     """
     import ctranslate2
 
     args, words = systems.args, systems.words
-    translator = ctranslate2.Translator(
-        str(model), device=args.device.type, inter_threads=1, intra_threads=torch.get_num_threads()
-    )
+    try:
+        translator = ctranslate2.Translator(
+            str(model), device=args.device.type, inter_threads=1, intra_threads=torch.get_num_threads()
+        )
+        translator.translate_batch([["a"]], max_decoding_length=1)  # on a GPU, this loads its libraries
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
     search = {**search_options(args.beam, args.lenpen, args.length), "min_decoding_length": args.length}
     if name == OWN_CONVERTER:
         search["suppress_sequences"] = [["<blank>"]]  # its word for the padding
@@ -90,10 +97,9 @@ def ctranslate2_candidates(systems: Systems, archs: Sequence[str]) -> List[Candi
         with tempfile.TemporaryDirectory() as folder:
             try:
                 make(Path(folder) / "model")
+                candidates.append(ctranslate2_candidate(systems, name, precision, function, Path(folder) / "model"))
             except ValueError as error:
                 print(f"left out: {name}: {error}", file=sys.stderr)
-                continue
-            candidates.append(ctranslate2_candidate(systems, name, precision, function, Path(folder) / "model"))
     return candidates
 
 

@@ -16,7 +16,7 @@ from fairseq.models import (
     FairseqLanguageModel,
 )
 
-from fairseq_rope.architectures import ARCHITECTURES
+from fairseq_rope.architectures import ARCHITECTURES, match_architectures
 
 from ..command import Failure, last_value, say
 from .batch_size import load
@@ -27,6 +27,16 @@ MODELS = {
     "language_modeling": FairseqLanguageModel,
 }
 """The kind of model that a task trains; with another one, fairseq-train fails at the first update."""
+
+
+def check_arch(arch: str) -> None:
+    """Raises Failure unless ``arch`` is one architecture."""
+    try:
+        known = match_architectures([arch])
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    if known != [arch]:
+        raise Failure(f"--arch must be one architecture, not '{arch}'")
 
 
 def check_options(folder: Path, languages: Optional[Tuple[str, str]], flags: Sequence[str]) -> None:

@@ -11,8 +11,10 @@ from typing import IO, Iterator, List, Mapping, Optional, Sequence
 
 from .. import progress
 from ..command import Failure, say
+from ..files import read_shaped
 from ..paths import RUN
 from ..processes import end
+from ..shape import TEXT
 from .worker import GOING_ON
 
 RESTARTS = 3
@@ -51,6 +53,17 @@ class Machines:
                 f"MASTER_ADDR is needed with NODES={machines.count}: the address of the machine with NODE_RANK=0"
             )
         return machines
+
+
+def in_bf16(record: Path) -> bool:
+    """Whether the run of this record trains in bfloat16 because its first GPU could.
+
+    Raises:
+        Failure: the record is damaged.
+    """
+    if not record.is_file():
+        return False
+    return "--bf16" in read_shaped(record, {"batch?": TEXT}, "remove it").get("batch", "").split()
 
 
 def torchrun(machines: Machines, processes: int) -> List[str]:

@@ -30,6 +30,8 @@ from ..steps import Steps
 from . import checkpoints, launch
 from .options import DEVICE_TOKENS, KEPT, check_recipe, parse, target_tokens
 
+RECORD = "run.json"
+
 
 class Training:
     """One training run.
@@ -118,9 +120,10 @@ class Training:
             settings.check_validation(self.data, self.flags)
         settings.check_average(self.max_update, self.save_every, self.recipe.average, bool(self.args.recipe))
         settings.check_warmup(self.flags, self.max_update)
-        processes, batch = self._devices()
-        from .fairseq_options import check_options  # imports fairseq
+        from .fairseq_options import check_arch, check_options  # imports fairseq
 
+        check_arch(self.args.arch)
+        processes, batch = self._devices()
         check_options(self.data / "bin", None if self.task.is_text else self.languages, [*self.flags, *batch])
         command = [*launch.torchrun(self.machines, processes), *self.command, *self.flags, *batch]
         if self.machines.rank > 0:  # the first machine keeps the run
@@ -132,30 +135,25 @@ class Training:
                 raise Failure(f"another call has begun a run with other settings in {self.out}: choose another --out")
             self._check_reached()
             write_text(self.out / settings.SETTINGS, self.settings)
-            steps.step("train", ["checkpoints", "run.json"], lambda: self._train(command, batch, processes, lock))
+            steps.step("train", ["checkpoints", RECORD], lambda: self._train(command, batch, processes, lock))
 
     def _devices(self) -> Tuple[int, List[str]]:
         """The number of processes on this machine, and flags for them, which are not part of the settings.
 
         Raises:
-            Failure: the architecture is unknown, or there are fewer GPUs than processes.
+            Failure: there are fewer GPUs than processes.
         """
         import torch
 
-        from fairseq_rope.architectures import match_architectures  # imports fairseq
-
-        try:
-            known = match_architectures([self.args.arch])
-        except ValueError as error:
-            raise Failure(str(error)) from None
-        if known != [self.args.arch]:
-            raise Failure(f"--arch must be one architecture, not '{self.args.arch}'")
         gpus = torch.cuda.device_count()
         processes = self.args.processes or (max(gpus, 1) if self.target_tokens else 1)  # a batch for each is an update
         if 0 < gpus < processes:
             raise Failure(f"--processes is {processes}, but there are {gpus} GPUs")
         devices, flags = self.machines.count * processes, []
-        if self.recipe.bf16 and gpus and torch.cuda.get_device_capability()[0] >= 8:
+        in_bf16 = self.recipe.bf16 and gpus > 0 and torch.cuda.get_device_capability()[0] >= 8
+        if checkpoints.newest_updates(self.folder) and not self._is_another():  # its optimizer is of one precision
+            in_bf16 = launch.in_bf16(self.out / RECORD)
+        if in_bf16:
             flags.append("--bf16")
         if self.target_tokens:
             from .batch_size import choose_flags
@@ -231,7 +229,7 @@ class Training:
             "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
             **({"jobs": self.machines.runs} if self.machines.runs else {}),
         }
-        write_record(self.out / "run.json", record, ROOT, continues)
+        write_record(self.out / RECORD, record, ROOT, continues)
 
 
 def main(argv: Sequence[str]) -> None:

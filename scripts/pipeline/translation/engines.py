@@ -76,8 +76,10 @@ class CTranslate2Engine:
         self.longest = config["max_source_positions"]
         try:
             self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
+            self.translator.translate_batch([["a"]], max_decoding_length=1)  # on a GPU, this loads its libraries
         except RuntimeError as error:
-            raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it") from None
+            hide = ", or set CUDA_VISIBLE_DEVICES= to translate on the CPU" if package.get_cuda_device_count() else ""
+            raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it{hide}") from None
         self.max_length = min(LONGEST, config["max_target_positions"] - 1)
         self.options = {
             **search_options(beam, lenpen, self.max_length),
