@@ -42,11 +42,14 @@ class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
         reject_unsupported(args)
         if getattr(args, "decoder_layers_to_keep", None):
             args.decoder_layers = len(args.decoder_layers_to_keep.split(","))
+        options = getattr(task, "args", None) or task.cfg  # not all of fairseq's tasks have both
         limits = [
-            (name, limit) for args_ in (args, task.args) for name in LIMITS if (limit := getattr(args_, name, None))
+            (name, limit) for args_ in (args, options) for name in LIMITS if (limit := getattr(args_, name, None))
         ]
+        if not limits:
+            raise ValueError("a causal model needs --task language_modeling, or else --max-target-positions")
         name, limit = limits[0]
-        before = name == "tokens_per_sample" and getattr(task.args, "add_bos_token", False)  # a block begins with <s>
+        before = name == "tokens_per_sample" and getattr(options, "add_bos_token", False)  # a block begins with <s>
         args.max_target_positions = limit + before
         keep(given, max_target_positions=args.max_target_positions)
         cfg = TransformerConfig.from_namespace(args)

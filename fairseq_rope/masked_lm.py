@@ -109,6 +109,8 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
             args.checkpoint_activations = True
         if getattr(args, "max_positions", None) is None:
             args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
+        if not isinstance(args.max_positions, int):
+            raise ValueError("a masked model needs --task masked_lm, or one that fine-tunes it: sentence_prediction")
         keep(given, max_positions=args.max_positions)
         base_architecture(args)
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))

@@ -6,6 +6,7 @@ import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor, nn
 
+from .alignment import Alignment
 from .attention import IncrementalState
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .positions import PositionEncoding
@@ -94,6 +95,8 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.position = position
         self.need_attn = False
+        self.alignment: Optional[Alignment] = None
+        """The weights that learned alignments, which ``need_attn`` then stands for."""
         self.decoding_copies: Any = None
         """Copies of the weights, laid out for the steps of decoding (:mod:`.decoding.packed`)."""
 
@@ -161,8 +164,11 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         waits for the device, as fairseq's does.
 
         Returns attention weights when ``alignment_layer`` or ``alignment_heads`` is given, or when generation was
-        prepared with ``--print-alignment``; otherwise they are None and never computed.
+        prepared with ``--print-alignment``: those that learned alignments, else those of the last layer. Otherwise they
+        are None and never computed.
         """
+        if self.need_attn and alignment_layer is None and alignment_heads is None and self.alignment is not None:
+            alignment_layer, alignment_heads = self.alignment.layer, self.alignment.heads
         if alignment_layer is None and (self.need_attn or alignment_heads is not None):
             alignment_layer = self.num_layers - 1
         encoder_x, encoder_padding_mask = _encoder_output(encoder_out)

@@ -12,7 +12,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerModel
 from torch import Tensor, nn
 
 from .alignment import Alignment, add_alignment_args, requested_alignment
-from .fields import parse_fields
+from .fields import keep, parse_fields
 from .loading import KnowsEncodings
 from .options import add_position_args, build_position, encodings_of, reject_unsupported
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
@@ -58,6 +58,11 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
     alignment: Optional[Alignment] = None
     """What a training with alignments supervises."""
 
+    @property
+    def full_context_alignment(self) -> bool:
+        """fairseq's search asks this before it makes alignments."""
+        return self.alignment is not None and self.alignment.full_context
+
     @classmethod
     def hub_models(cls) -> Dict[str, Any]:
         return {}
@@ -83,11 +88,14 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
-        args = parse_fields(args, cls.add_args)
+        given, args = args, parse_fields(args, cls.add_args)
         reject_unsupported(args)
         model: RoFormerModel = super().build_model(args, task)
         model.encodings = encodings_of(args)
-        model.alignment = requested_alignment(args, task)
+        if (alignment := requested_alignment(args, task)) is not None:
+            model.alignment = model.decoder.alignment = alignment
+            args.alignment_layer, args.alignment_heads = alignment.layer, alignment.heads  # for checkpoints
+            keep(given, alignment_layer=alignment.layer, alignment_heads=alignment.heads)
         replace_dropout(model)
         return model
 

@@ -7,11 +7,13 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
+from fairseq.sequence_generator import SequenceGeneratorWithAlignment
+from fairseq.utils import extract_hard_alignment
 
 from fairseq_rope.alignment import Alignment, requested_alignment
 
 from .commands import TRAIN, fairseq, run
-from .helpers import ENCODINGS, FP32, PAD, build, build_with, decoder_input, pad, sentences, task
+from .helpers import ENCODINGS, EOS, FP32, PAD, build, build_with, decoder_input, pad, sentences, task
 
 NO_DROPOUT = dict(dropout=0.0, share_all_embeddings=False)
 
@@ -77,6 +79,22 @@ def test_alignments_of_the_data_are_learned_by_one_head_of_the_last_layer_but_on
     assert requested_alignment(cfg, words) == Alignment(layer=1, heads=1, full_context=False)
 
 
+@pytest.mark.parametrize("full_context", [False, True])
+def test_a_search_prints_the_alignments_that_were_learned(full_context):
+    options = dict(alignment_layer=0, alignment_heads=2, full_context_alignment=full_context)
+    model = build("roformer_tiny", decoder_layers=3, **options).eval()
+    source = pad(sentences(2, 6), left=2)
+    batch = {"net_input": {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1)}}
+    model.make_generation_fast_(need_attn=True)
+    search = SequenceGeneratorWithAlignment([model], task().target_dictionary, beam_size=1, print_alignment="hard")
+    for i, (hypothesis,) in enumerate(search.generate([model], batch)):
+        target = hypothesis["tokens"][None]
+        words = batch["net_input"]["src_tokens"][i : i + 1]
+        attn = model(words, words.ne(PAD).sum(1), decoder_input(target))[1]["attn"][0]
+        expected = extract_hard_alignment(attn[0], words[0], target[0], PAD, EOS)
+        assert hypothesis["alignment"] == expected and len(expected) > 1
+
+
 def test_without_alignments_no_weights_are_formed():
     model, batch = build("roformer_tiny"), sample()["net_input"]
     assert model(**batch)[1]["attn"] == [None]
@@ -112,5 +130,7 @@ def test_a_training_with_load_alignments(data, tmp_path):
     flags += ["--arch", "roformer_tiny", "--max-update", 2, "--save-dir", tmp_path / "run"]
     done = fairseq("train", tmp_path, *flags)
     assert '"train_alignment_loss"' in done.stdout + done.stderr
+    trained = torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=True)["cfg"]["model"]
+    assert (trained.alignment_layer, trained.alignment_heads) == (0, 1)  # no other task knows --load-alignments
     options = ["--path", tmp_path / "run/checkpoint_last.pt", "--gen-subset", "valid", "--batch-size", 9]
     assert "\nA-" in fairseq("generate", tmp_path, *options, "--max-len-b", 9, "--print-alignment", "hard").stdout

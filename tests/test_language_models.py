@@ -1,11 +1,14 @@
 """Masked and causal language models: what they start with, what they refuse, and fairseq's command lines."""
 
+import argparse
 import re
 
 import pytest
 import torch
+from fairseq.benchmark.dummy_lm import DummyLMConfig, DummyLMTask
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
+from fairseq.models import build_model
 
 from fairseq_rope import RoFormerLanguageModel, RoFormerMaskedModel
 from fairseq_rope.architectures import match_architectures
@@ -79,11 +82,8 @@ def test_a_causal_model_without_positions_is_fairseqs_with_the_same_weights():
     "arch, options, message",
     [
         ("roformer_mlm_tiny", dict(mha_heads_to_keep=2), "--mha-heads-to-keep is not supported here: an encoding"),
-        (
-            "roformer_mlm_tiny",
-            dict(alibi_split_directions=True),
-            "--alibi-split-directions belongs to the encoding alibi",
-        ),
+        ("roformer_mlm_tiny", dict(alibi_split_directions=True), "--alibi-split-directions belongs to .* alibi"),
+        ("roformer_mlm_tiny", dict(max_positions=(64, 64)), "a masked model needs --task masked_lm, or"),
         ("transformer_learned_mlm_tiny", dict(max_positions=0), "--max-positions must be at least 1, not 0"),
         ("roformer_linear_mlm_tiny", dict(attention_dropout=0.1), "leave --attention-dropout at 0"),
         ("roformer_lm_tiny", dict(adaptive_input=True), "--adaptive-input is not supported here: the embeddings"),
@@ -95,6 +95,11 @@ def test_a_causal_model_without_positions_is_fairseqs_with_the_same_weights():
 def test_what_a_language_model_cannot_have_is_refused_by_name(arch, options, message):
     with pytest.raises(ValueError, match=message):
         build(arch, **options)
+
+
+def test_a_causal_model_takes_its_longest_text_from_any_task():
+    task = DummyLMTask(DummyLMConfig(max_target_positions=16, dict_size=50))  # has no args
+    assert build_model(argparse.Namespace(arch="roformer_lm_tiny"), task).max_positions() == 16
 
 
 def test_a_text_beyond_the_table_is_refused_with_the_flag_of_its_kind():

@@ -9,8 +9,9 @@ the same number, and see some text twice or never; here a run goes on at the sam
 In half precision, fairseq updates parameters in fp32 and saves only the model's, rounded ones. A continued run would
 begin with these; here checkpoints also carry those in fp32.
 
-A masked language model masks other tokens in each epoch. fairseq's processes that load the data live as long as the
-training, and never learn of the next epoch: they would repeat the masks of the epoch in which they began.
+``masked_lm`` masks other tokens in each epoch, and ``--shorten-method random_crop`` crops other pieces. fairseq's
+processes that load the data live as long as the training, and never learn of the next epoch: they would repeat the
+masks and pieces of the epoch in which they began.
 """
 
 import functools
@@ -20,7 +21,6 @@ import torch
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.optim.fp16_optimizer import FP16Optimizer
 from fairseq.tasks import FairseqTask
-from fairseq.tasks.masked_lm import MaskedLMTask
 
 MARK = "batches_of_the_first_epoch"
 FIRST_EPOCH = 1
@@ -39,7 +39,7 @@ def install() -> None:
 
 
 def _make_batches_as_in_the_first_epoch() -> None:
-    """Lets tasks make the batches of all epochs as in the first one, and ``masked_lm`` the masks of each epoch anew.
+    """Lets tasks make the batches of all epochs as in the first one, and what is random in them anew in each epoch.
 
     The epoch and the place of the iterator still come from the checkpoint. If fairseq makes new batches in each epoch
     (``--update-epoch-batch-itr``), they stay.
@@ -52,8 +52,7 @@ def _make_batches_as_in_the_first_epoch() -> None:
         if "epoch" in options and not made_anew and self.can_reuse_epoch_itr(dataset):
             options["epoch"] = FIRST_EPOCH
         iterator = stock(self, dataset, *args, **options)
-        if isinstance(self, MaskedLMTask):
-            iterator.persistent_workers = False  # those of the next epoch get the dataset as it is then
+        iterator.persistent_workers = False  # those of the next epoch get the dataset as it is then
         return iterator
 
     setattr(get_batch_iterator, MARK, True)
@@ -70,6 +69,7 @@ def _keep_the_share_of_the_epoch() -> None:
 
     @functools.wraps(stock_load)
     def load_state_dict(self: EpochBatchIterator, state: Dict[str, Any]) -> None:
+        self.epoch = state["epoch"]  # some samplers make the batches of this epoch
         now, before = len(self), state.get(BATCHES)
         if before and before != now:
             place = round(state.get("iterations_in_epoch", 0) * now / before)

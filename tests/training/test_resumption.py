@@ -11,6 +11,7 @@ from fairseq.data import (
     NestedDictionaryDataset,
     RightPadDataset,
 )
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -69,6 +70,14 @@ def test_another_size_of_batches_goes_on_at_the_same_share_of_the_epoch(dataset)
     fewer = iterator(1000)
     fewer.load_state_dict(few.state_dict())  # rounded, it would be at the end
     assert fewer.iterations_in_epoch == len(fewer) - 1
+
+
+def test_a_sampler_of_each_epoch_makes_those_of_the_epoch_that_goes_on():
+    data = ListDataset(torch.arange(8), [1] * 8)
+    iterator = EpochBatchIterator(data, list, lambda dataset, epoch: [[epoch, i] for i in range(8)])
+    place = {"version": 2, "epoch": 3, "iterations_in_epoch": 0, "shuffle": True, resumption.BATCHES: 8}
+    iterator.load_state_dict(place)
+    assert iterator.frozen_batches[0] == [3, 0]
 
 
 def masked(epoch, workers=1):
