@@ -11,10 +11,12 @@ from typing import Any, Callable, Dict, List, NoReturn, cast
 
 from omegaconf import OmegaConf, open_dict
 
+TEXTS = ("encoder_layers_to_keep", "decoder_layers_to_keep")
+
 NO_FLAGS = (
     *("_name", "arch", "no_token_positional_embeddings"),
     *("decoder_input_dim", "add_bos_token", "base_shuffle"),
-    *("encoder_layers_to_keep", "decoder_layers_to_keep"),
+    *TEXTS,
 )
 """Fields that are handed on as they are: the architecture and what it sets, what fairseq's presets derive from other
 fields, and two whose flags fairseq parses into what its model cannot read."""
@@ -60,6 +62,9 @@ def parse_fields(cfg: Any, add_args: Callable[[ArgumentParser], None]) -> Namesp
     fields = {name: value for name, value in given.items() if value is not None}
     no_flags = {*NO_FLAGS, *(name for name in KEPT if name not in flags)}
     others = {name: fields.pop(name) for name in no_flags if name in fields}
+    for name in TEXTS:
+        if not isinstance(others.get(name, ""), str):
+            raise ValueError(f"model.{name} must be a text such as '0,2', not {others[name]!r}")
     words: List[str] = []
     for name, value in fields.items():
         if name not in flags:

@@ -1,15 +1,17 @@
 """A trained masked language model for use from Python, on fairseq's interface."""
 
 from pathlib import Path
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 from fairseq.data import encoders
 from fairseq.models.roberta.hub_interface import RobertaHubInterface
 
-from .wordpieces import VOCABULARY
+from .wordpieces import VOCABULARY, WordPiece
 
 MASK = "<mask>"
+SPACE = "\u2581"
+"""The sign for a space among tokens."""
 
 
 class Splitter:
@@ -52,6 +54,20 @@ class MaskedHub(RobertaHubInterface):
         super().__init__(cfg, task, model)
         self.bpe = Splitter(encoders.build_tokenizer(cfg.tokenizer), self.bpe)
 
+    def encode(self, sentence: str, *addl_sentences: str, no_separator: Optional[bool] = None) -> Any:
+        """As in fairseq; word pieces have one separator between sentences, as in BERT."""
+        if no_separator is None:
+            no_separator = isinstance(self.bpe._bpe, WordPiece)
+        return super().encode(sentence, *addl_sentences, no_separator=no_separator)
+
+    def _around(self, masked_input: str) -> Tuple[str, str]:
+        """The tokens before and behind the mask, with the spaces beside it where spaces are tokens."""
+        before, behind = masked_input.split(MASK)
+        tokens = self.bpe.encode(behind.rstrip())
+        if tokens.startswith(SPACE) and behind[:1] not in ("", SPACE) and not behind[0].isspace():
+            tokens = tokens[len(SPACE) :].lstrip()  # SentencePiece begins every text with a space
+        return self.bpe.encode(before.lstrip()), tokens
+
     @torch.no_grad()
     def fill_mask(self, masked_input: str, topk: int = 5) -> List[Tuple[str, float, str]]:
         """The likeliest words at ``<mask>``: the text with each of them, its probability, and the word, best first.
@@ -70,7 +86,7 @@ class MaskedHub(RobertaHubInterface):
             raise ValueError(
                 f"the text must have one {MASK}, not {masked_input.count(MASK)}: 'The old king {MASK} a dog.'"
             )
-        before, behind = (self.bpe.encode(span.strip()) for span in masked_input.split(MASK))
+        before, behind = self._around(masked_input)
         line = f"<s> {before} {MASK} {behind} </s>"
         tokens = dictionary.encode_line(line, append_eos=False, add_if_not_exist=False).long()
         if len(tokens) > self.model.max_positions():

@@ -18,6 +18,8 @@ from .options import add_position_args, build_position, encodings_of, reject_uns
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
 from .training.dropout import replace_dropout
 
+LIMITS = ("max_source_positions", "max_target_positions")
+
 _ALIGNING = threading.RLock()
 """Only one thread at a time changes what models return."""
 
@@ -89,6 +91,10 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
         given, args = args, parse_fields(args, cls.add_args)
+        for name in LIMITS:  # as flags, they are the task's and the model's
+            if getattr(args, name, None) is None and (limit := getattr(getattr(task, "cfg", None), name, None)):
+                setattr(args, name, limit)
+                keep(given, **{name: limit})
         reject_unsupported(args)
         model: RoFormerModel = super().build_model(args, task)
         model.encodings = encodings_of(args)

@@ -20,6 +20,7 @@ SPECIAL = {"[CLS]": "<s>", "[PAD]": "<pad>", "[SEP]": "</s>", "[UNK]": "<unk>", 
 
 SWITCHES: Dict[str, Any] = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 CHINESE_WORDS = ("RoFormerTokenizer", "RoFormerTokenizerFast")
+SPLITTERS = ("BertTokenizer", "BertTokenizerFast", *CHINESE_WORDS)
 LONGEST_WORD = 100  # characters; longer ones are unknown in BERT
 CHINESE = "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3000-\u303f\uff00-\uffef]"
 
@@ -111,6 +112,7 @@ class WordPiece:
         path = Path(cfg.wordpiece_vocab)
         pieces = read_vocabulary(path)
         settings = read_settings(path.parent)
+        self.file, self.splitter = path.parent / SETTINGS, settings["tokenizer_class"]
         tokenizers = _package("tokenizers")
         self.vocabulary = {piece: number for number, piece in enumerate(pieces)}
         self._model = tokenizers.models.WordPiece(
@@ -129,7 +131,16 @@ class WordPiece:
         )
 
     def encode(self, x: str) -> str:
-        """``x`` as word pieces with spaces between them; unknown ones are ``<unk>``."""
+        """``x`` as word pieces with spaces between them; unknown ones are ``<unk>``.
+
+        Raises:
+            ValueError: the model has another tokenizer.
+        """
+        if self.splitter not in SPLITTERS:
+            raise ValueError(
+                f"{self.file}: {self.splitter!a:.60} splits text in its own way: split it with that tokenizer, or name "
+                f"{SPLITTERS[0]} there if it splits alike"
+            )
         text = self._normalizer.normalize_str(x)
         return " ".join(piece for word in self._cut(text) for piece in self._pieces(word))
 

@@ -52,6 +52,15 @@ def test_the_architecture_fills_the_configuration_and_null_is_not_given():
     assert model.encoder.position.options.base == 10000
 
 
+def test_the_limits_of_the_task_are_those_of_the_model():
+    """A flag sets both; a null or missing field is that of the task."""
+    words, cfg = task(), OmegaConf.create({"_name": "tupe_a_tiny", "max_target_positions": 9})
+    words.cfg = OmegaConf.create({"max_source_positions": 2048, "max_target_positions": 512})
+    model = build_model(cfg, words)
+    assert (model.encoder.max_positions(), model.decoder.max_positions()) == (2048, 9)
+    assert (cfg.max_source_positions, cfg.max_target_positions) == (2048, 9)  # for checkpoints
+
+
 @pytest.mark.parametrize("model, layers", [("roformer", 6), ("roformer_mlm", 12)])
 def test_the_name_of_the_model_is_its_base_size(model, layers):
     filled = []
@@ -90,6 +99,7 @@ def test_every_option_of_an_encoding_arrives(option):
         (dict(rope_layout="third"), "model: argument --rope-layout: invalid choice: 'third'"),
         (dict(share_all_embeddings="yes"), "model.share_all_embeddings must be true or false, not 'yes'"),
         (dict(alibi_split_directions=True), "--alibi-split-directions belongs to the encoding alibi"),
+        (dict(decoder_layers_to_keep=0), "model.decoder_layers_to_keep must be a text such as '0,2', not 0"),
     ],
 )
 def test_a_wrong_field_is_refused_by_name(fields, message):

@@ -5,9 +5,11 @@ import json
 import sys
 
 import pytest
+from fairseq.data.encoders.characters import Characters
 
 from fairseq_rope import RoFormerMaskedModel
 from fairseq_rope.__main__ import main
+from fairseq_rope.masked_hub import MaskedHub, Splitter
 from fairseq_rope.wordpieces import WordPiece
 
 from .checkpoints.hugging_face import PIECES, folder
@@ -51,6 +53,20 @@ def test_chinese_is_split_into_characters_or_as_roformer_into_words(splitter):
     assert splitter(tokenizer_class="RoFormerTokenizer").encode("今天很好。The dogs") == "今天 很 好 。 the dog ##s"
 
 
+def test_text_of_another_tokenizer_is_not_split(splitter):
+    bpe = splitter(tokenizer_class="BertJapaneseTokenizer")
+    with pytest.raises(ValueError, match="'BertJapaneseTokenizer' splits text in its own way"):
+        bpe.encode("the dog")
+
+
+@pytest.mark.parametrize(
+    "text, around",
+    [("old <mask>ing sees", ("o l d ▁", "i n g ▁ s e e s")), (" old<mask> .", ("o l d", "▁ .")), ("<mask>", ("", ""))],
+)
+def test_spaces_beside_the_mask_are_tokens(text, around):
+    assert MaskedHub._around(argparse.Namespace(bpe=Splitter(None, Characters(None))), text) == around
+
+
 def test_pieces_become_text_again(splitter):
     bpe = splitter()
     assert bpe.decode("the dog ##s play ##ing .") == "the dogs playing ."
@@ -82,5 +98,6 @@ def test_a_converted_model_fills_in_masked_words(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             model.fill_mask(text)
+    assert model.encode("the dogs", "a king").tolist().count(2) == 2  # [SEP], as in BERT: one behind each sentence
     with pytest.raises(ValueError, match="topk must be at least 1, not 0"):
         model.fill_mask("The <mask>", topk=0)

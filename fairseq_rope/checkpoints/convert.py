@@ -14,6 +14,7 @@ from ..positions.rope import LAYOUTS
 from . import fairseq_transformer, hugging_face, rope_layout
 from .configuration import model_configuration
 from .files import load_checkpoint, save_checkpoint
+from .model_folder import CHECKPOINT
 
 FORMS = {
     **{layout: f"RoPE's layout {layout}" for layout in LAYOUTS},
@@ -27,16 +28,17 @@ FORMS = {
 def convert_file(path: Path, to: str, out: Path) -> str:
     """Writes the checkpoint ``path`` to ``out`` in the form ``to``, one of :data:`FORMS`; returns what it became.
 
-    ``path`` is a folder if it is Hugging Face's, and ``out`` a folder if one side is.
+    ``path`` is a model folder or its checkpoint, or a folder of Hugging Face's; ``out`` is a folder if one side is.
 
     Raises:
         CheckpointError: the checkpoint cannot be loaded or written, or has no such form.
     """
     if to == "hugging-face":
         return hugging_face.export_folder(path, out)
-    if to == "plugin" and path.is_dir():
+    checkpoint = path / CHECKPOINT if (path / CHECKPOINT).is_file() else path
+    if to == "plugin" and checkpoint.is_dir():
         return hugging_face.import_folder(path, out)
-    state = load_checkpoint(path)
+    state = load_checkpoint(checkpoint)
     if to in LAYOUTS:
         converted = rope_layout.convert_checkpoint(state, to)
         became = f"in the layout {to}"

@@ -29,10 +29,12 @@ def versions() -> Dict[str, str]:
 
 
 def commit(root: Path) -> Optional[str]:
-    """The checked-out commit of ``root``, followed by ``-dirty`` if files differ; None outside git."""
+    """The checked-out commit of ``root``, followed by ``-dirty`` if files differ; None if it is no git repository."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    own["GIT_CEILING_DIRECTORIES"] = str(root.resolve().parent)  # not that of a repository around it
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=own).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 

@@ -2,11 +2,14 @@
 
 import argparse
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
 
 from fairseq_rope.checkpoints.files import load_checkpoint, save_checkpoint
+from fairseq_rope.checkpoints.hugging_face import names
+from fairseq_rope.checkpoints.hugging_face.configuration import read_configuration
 
 from ..commands import failure
 from ..disks import full_disk
@@ -117,6 +120,12 @@ def test_hostile_files_are_refused_in_one_line(case, tmp_path, capsys, monkeypat
     assert_refused_whole(tmp_path, capsys, message)
 
 
+def test_angles_in_half_precision_are_roformers():
+    config = read_configuration({"model_type": "roformer", "vocab_size": 30, "pad_token_id": 0}, Path("config.json"))
+    for dtype in (torch.float16, torch.bfloat16):
+        names._check_angles(names.angles(config).to(dtype), config, "here")
+
+
 def test_rotated_values_and_other_angles_are_refused(tmp_path, capsys):
     folder(tmp_path / "theirs", "roformer", rotary_value=True)
     assert_refused_whole(tmp_path, capsys, "rotary_value is True: it must be false")
@@ -153,7 +162,8 @@ def test_wrong_calls_are_refused(converted, tmp_path, capsys):
     here, there = ("--to", "plugin", "--out"), ("--to", "hugging-face", "--out", tmp_path / "back")
     assert "exists already" in failure(capsys, "convert", tmp_path / "theirs", *here, converted)
     assert "no such checkpoint" in failure(capsys, "convert", tmp_path, *there)
-    assert "config.json: missing" in failure(capsys, "convert", converted, *here, tmp_path / "again")
+    assert "config.json: missing" in failure(capsys, "convert", tmp_path, *here, tmp_path / "again")
+    assert "only those convert" in failure(capsys, "convert", converted, *here, tmp_path / "again")
     state = load_checkpoint(converted / "checkpoint.pt")
     changes = dict(
         encoder_position=("tupe_a", "--encoder-position tupe_a cannot be converted: RoFormer has rope, BERT learned"),

@@ -118,9 +118,9 @@ def test_a_sweep_whose_trainings_would_fail_is_refused(tmp_path):
             Sweep(parse(["demo", f"--{name}", str(sweep.experiments[0].file)]))
 
 
-def test_a_result_counts_by_its_flags_until_the_data_are_prepared(data, tmp_path):
+def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, tmp_path):
     options = ["demo", "--archs", "roformer_tiny", "--seeds", "1 2", "--results", tmp_path]
-    options += ["--max-update", "5", "--save-every", "1"]
+    options += ["--max-update", "5", "--save-every", "1", "--data", corpus]
     fresh = Sweep(parse([*map(str, options), "--out", str(tmp_path / "fresh")]))
     (tmp_path / "prepared").mkdir()
     (tmp_path / "prepared/data").symlink_to(data)
@@ -138,6 +138,9 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(data, tmp_path
     line = run("scripts/train.sh", "--print-settings", *prepared.experiments[0].train_options).stdout.splitlines()[0]
     write_json(first.file, {**result, "settings": f"{line}\n{settings}"})
     assert prepared.unfinished() == prepared.experiments[1:]
+    prepared.raw = shutil.copytree(corpus, tmp_path / "other")
+    (prepared.raw / "test.en").write_text("another text\n")
+    assert prepared.unfinished() == prepared.experiments
     write_json(first.file, {**result, "tests": {}})
     assert fresh.unfinished() == fresh.experiments
 

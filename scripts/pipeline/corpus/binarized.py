@@ -20,6 +20,7 @@ from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..prepared import MODELS, NAME, Prepared
 from ..processing.detokenize import HYPHEN
 from ..processing.kinds import KINDS
+from ..processing.pieces import SPACE
 from ..processing.raw import check_raw
 from ..provenance import versions
 from ..steps import Steps
@@ -54,6 +55,7 @@ class Binarized:
         kind, source = KINDS[args.subwords], types(self.dictionaries[args.source])
         codes = kind.check_codes(args.codes, source, GIVE) if args.codes else None
         self.hyphens = self._hyphens(codes) if args.subwords == "bpe" else "kept"
+        self._check_marks()
 
     def run(self) -> None:
         """Copies what is not there yet.
@@ -99,6 +101,15 @@ class Binarized:
             return read_dictionary(self.files[f"dict.{lang}.txt"], REMEDY)
         except CheckpointError as error:
             raise Failure(str(error)) from None
+
+    def _check_marks(self) -> None:
+        """Raises Failure if a tenth of the types has the mark of other subwords than the user says."""
+        marked = {"bpe": lambda name: name.endswith("@@"), "sentencepiece": lambda name: name.startswith(SPACE)}
+        for kind, is_marked in marked.items():
+            for lang, dictionary in self.dictionaries.items():
+                found = types(dictionary)
+                if kind != self.args.subwords and 10 * sum(map(is_marked, found)) > len(found):
+                    raise Failure(f"{self.files[f'dict.{lang}.txt']} has subwords of {kind}: give --subwords {kind}")
 
     def _check(self) -> Dict[str, int]:
         """The number of pairs in each set."""

@@ -16,7 +16,7 @@ from ..shape import WHOLE
 from ..steps import Steps
 from . import bpe, learn_pieces
 from .shards import map_lines
-from .spaces import check_spaces
+from .spaces import check_marks, check_spaces
 
 CODES, MODEL = MODELS["bpe"], MODELS["sentencepiece"]
 
@@ -99,6 +99,7 @@ class MosesBPE(Splitting):
     def check(self, files: Sequence[Path]) -> None:
         for file in files:
             check_spaces(file)
+            check_marks(file, file.suffix[1:])
 
     def steps(self, steps: Steps) -> None:
         args = self.args

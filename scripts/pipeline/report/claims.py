@@ -62,7 +62,7 @@ def check(
         longest: the test set with the longest sentences; without one, claims about them are left out.
         comparison: of the systems of the recipe.
     """
-    run = {system.arch: system for system in systems if system.runs and not system.variant}
+    run = {system.arch: system for system in systems if system.runs and not system.label.variant}
     checked = []
     for claim in claims:
         better, than = claim["systems"]

@@ -88,9 +88,11 @@ def choose_baseline(
 ) -> Optional[System]:
     """The named system; else the first of the usual baselines, in the size that most systems have; else the first.
 
-    It chooses a variant only if there is nothing else. None if nothing was run, or if the named system was not run.
+    It chooses a variant only if there is nothing else, and of several settings the one that most others have. None if
+    nothing was run, or if the named system was not run.
     """
-    run = sorted((system for system in systems if system.runs), key=lambda system: bool(system.variant))
+    trained = [system for system in systems if system.runs]
+    run = sorted(trained, key=lambda system: (bool(system.variant), -sum(system.is_beside(other) for other in trained)))
     if arch is not None:
         return next((system for system in run if system.arch == arch), None)
 
@@ -121,7 +123,7 @@ class Comparison:
         by_seed = {seed: scores[seed] - others[seed] for seed in common}
         sides = (mean(others[seed] for seed in common), mean(scores[seed] for seed in common))
         p, middle, signature = None, None, ""
-        if self.metric == BLEU:
+        if self.metric == BLEU and system.tests(test)[common[0]]["sentences"] > 1:  # one is always drawn again
             p, middle, signature = self._tested(system, other, test, common, mean(by_seed.values()))
         elif len(common) > 1:
             middle = min(by_seed.values()), max(by_seed.values())

@@ -5,9 +5,8 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..results.file import TEXT_COUNTS, Result, wanted_updates
 from .benchmarks import Steps
-from .systems import Label, System, mean
+from .systems import Label, System, half_precision, mean
 
-HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
 PLACES = re.compile(r"--(arch|seed) \S+")
 
 Grouped = List[Tuple[Any, List[Label]]]
@@ -135,7 +134,9 @@ def _conditions(result: Result) -> Tuple[Any, ...]:
 def step(system: System, baseline: Optional[System], steps: Sequence[Steps]) -> Optional[float]:
     """Time of a training step relative to the baseline's in the same benchmark; None without a benchmark of both with
     their criterion and optimizer."""
-    if baseline is None or any(one.variant or HALVES & set(one.flags) for one in (system, baseline)):
+    if baseline is None or any(one.label.variant for one in (system, baseline)):
+        return None
+    if any(map(half_precision, [*system.results, *baseline.results])):
         return None
     trained_with = {(one.flags.get("--criterion"), one.flags.get("--optimizer")) for one in (system, baseline)}
     alike = [each.times for each in steps if trained_with == {(each.criterion, each.optimizer)}]

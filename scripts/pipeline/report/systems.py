@@ -12,6 +12,7 @@ from ..scoring.scored import BLEU
 from ..scoring.statistics import bleu, rows
 
 SEED = re.compile(r"--seed \S+")
+HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
 VALIDATION = "valid"
 """fairseq's name of the validation set."""
 
@@ -55,10 +56,16 @@ class System:
     runs: Dict[int, Result] = field(default_factory=dict)  # by seed
     unfinished: Sequence[int] = ()  # seeds of runs that did not finish
     wanted: Sequence[int] = ()  # seeds that were asked for
+    settings: str = ""  # which of several
 
     @property
     def label(self) -> Label:
-        return Label(self.arch, self.variant)
+        return Label(self.arch, ", ".join(filter(None, (self.variant, self.settings))))
+
+    def is_beside(self, other: "System") -> bool:
+        """Whether another system was to have as many updates, with a common seed."""
+        updates = [{wanted_updates(result) for result in system.results} for system in (self, other)]
+        return other is not self and updates[0] == updates[1] and bool(set(self.runs) & set(other.runs))
 
     @property
     def seeds(self) -> List[int]:
@@ -140,20 +147,20 @@ def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[B
 def group(results: Sequence[Result]) -> List[System]:
     """The systems of one recipe, in the order of their names, from its finished runs.
 
-    It does not average seeds that differ in data, flags or wanted updates: each such setting is a variant.
+    It does not average seeds that differ in data, flags, wanted updates, precision, averaging or search: each such
+    setting is a system of its own.
     """
     trained: Dict[Tuple[str, str, str], Dict[Tuple[str, int], Dict[int, Result]]] = {}
     for result in results:
         if not result.get("unfinished"):
-            runs = trained.setdefault(_key(result), {}).setdefault(_settings(result), {})
+            runs = trained.setdefault(_key(result), {}).setdefault(_conditions(result), {})
             runs[result["seed"]] = result
     systems = []
     for (_, arch, variant), by_settings in trained.items():
         updates = [count for _, count in by_settings]
         for number, ((_, count), runs) in enumerate(sorted(by_settings.items()), 1):
             what = f"{count:,} updates" if len(set(updates)) == len(updates) else f"settings {number}"
-            parts = [variant, what] if len(by_settings) > 1 else [variant]
-            systems.append(System(arch, ", ".join(part for part in parts if part), runs))
+            systems.append(System(arch, variant, runs, settings=what if len(by_settings) > 1 else ""))
     return sorted(systems, key=lambda system: system.label)
 
 
@@ -173,6 +180,19 @@ def _text(result: Result, test: Dict[str, Any]) -> Any:
     tokens = result["data"].get("tokens", {}).get(test["subset"])
     blocks = [test["settings"], tokens] if "perplexity" in test["scores"] else ""
     return [test["sentences"], blocks, *(statistics.get(column) for column in ("source_words", "ref_len"))]
+
+
+def _conditions(result: Result) -> Tuple[str, int]:
+    """The settings, and what else the scores depend on: precision, averaging, search."""
+    text, updates = _settings(result)
+    search = {test["settings"] for test in result["tests"].values() if BLEU in test["scores"]}
+    averaged = f"averaged {result['training']['averaged']}"
+    return "\n".join([text, averaged, *sorted(search), *half_precision(result)]), updates
+
+
+def half_precision(result: Result) -> List[str]:
+    """The flags of a run for half precision, its own and those that train.sh chose for its devices."""
+    return sorted(HALVES & set(f"{result['run']['flags']} {result['run'].get('batch', '')}".split()))
 
 
 def _settings(result: Result) -> Tuple[str, int]:

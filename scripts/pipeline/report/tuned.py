@@ -1,7 +1,7 @@
 """Fine-tuning as plain data: one table for each recipe of ``scripts/finetune.sh``, of systems and tasks."""
 
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..results.file import Result
 from ..scoring.kinds import METRICS
@@ -39,7 +39,8 @@ def make_tuned(results: Sequence[Result], arch: Optional[str] = None) -> List[Tu
     Returns:
         Of each table: ``name``, ``labels`` (the systems, best first), ``columns``, ``average`` (of the first metrics,
         for systems that have all tasks), ``differences`` of it to the ``baseline``, ``counts`` (trainings behind a
-        median), ``tasks`` with the sizes of their sets, those with ``shortened`` examples, and how the runs were made.
+        median), ``grids`` (learning rates and seeds that were tried), ``tasks`` with the sizes of their sets, those
+        with ``shortened`` examples, and how the runs were made.
     """
     named: Dict[str, Dict[str, List[Result]]] = {}
     for result in sorted(results, key=lambda result: result["recipe"]):
@@ -69,7 +70,8 @@ def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tu
         "columns": [column for task, own in tasks.items() for column in _columns(task, own, labels)],
         "average": [averages[label] for label in labels],
         "baseline": baseline.label if baseline else None,
-        "differences": [_minus(averages[label], averages[baseline.label] if baseline else None) for label in labels],
+        "differences": [_difference(label, baseline.label if baseline else None, tasks) for label in labels],
+        "grids": sorted({_grid(result) for system in systems for result in system.results}),
         "counts": sorted({int(found[1]) for found in chosen}),
         "made": runs.made(systems, [], None),
         "signatures": sorted({score["signature"] for score in scores if score.get("signature")}),
@@ -82,8 +84,20 @@ def _shortened(systems: Sequence[System]) -> List[int]:
     return [max(each.get(name, 0) for each in data) for name in ("train", "valid")]
 
 
-def _minus(own: Optional[float], other: Optional[float]) -> Optional[float]:
-    return None if own is None or other is None else own - other
+def _difference(label: Label, baseline: Optional[Label], tasks: Dict[str, List[System]]) -> Optional[float]:
+    """The difference in the first metric, the mean over all tasks and the seeds that both systems have in each."""
+    scores = [{one.label: one.scores(task, ranking_metric([one], task)) for one in own} for task, own in tasks.items()]
+    if baseline is None or not all({label, baseline} <= known.keys() for known in scores):
+        return None
+    common = set.intersection(*(set(known[one]) for known in scores for one in (label, baseline)))
+    pairs = [(known[label][seed], known[baseline][seed]) for known in scores for seed in common]
+    return mean(own - other for own, other in pairs) if pairs else None
+
+
+def _grid(result: Result) -> Tuple[int, int]:
+    """The numbers of learning rates and of seeds that were tried."""
+    cells = [(cell["learning_rate"], cell["seed"]) for cell in result.get("grid", [])]
+    return len({rate for rate, _ in cells}), len({seed for _, seed in cells})
 
 
 def _columns(task: str, systems: Sequence[System], labels: Sequence[Label]) -> List[Column]:

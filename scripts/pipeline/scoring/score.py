@@ -111,6 +111,9 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     steps.setting(f"{data_line(data)} {' '.join(map(sha256, sides))}")
     steps.setting(f"checkpoint {checkpoint}")
     steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join(flags)}")
+    if not prepared.from_text:  # the data line is then of the binarised files alone
+        split_by = [data / name for name in prepared.split_by if (data / name).is_file()]
+        steps.setting(" ".join([prepared.subwords, *map(sha256, split_by)]))
     tokens = standard_bleu(target).tokenizer.signature()  # raises Failure before anything is translated
     if tokens != "13a":
         steps.setting(f"tokens {tokens}")

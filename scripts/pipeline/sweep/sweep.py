@@ -15,8 +15,9 @@ from typing import Any, List
 from ..afterwards import afterwards
 from ..command import Failure, words_of
 from ..corpus import text
+from ..corpus.documents import find_files
 from ..experiment import Experiment
-from ..files import read_shaped, write_text
+from ..files import read_shaped, sha256, write_text
 from ..paths import ROOT
 from ..prepared import NAME
 from ..recipes import load_recipe
@@ -24,6 +25,7 @@ from ..report import build
 from ..results import finished
 from ..settings import check_average, check_flags
 from ..shape import COMMAND
+from ..steps import read_stamp
 from ..systems import read_systems
 
 OWN = ("data", "raw", "joined", "results", "report")
@@ -176,8 +178,26 @@ class Sweep:
     def _is_prepared_otherwise(self) -> bool:
         """Whether the data were prepared with other options than the recipe has now."""
         words = shlex.split(read_shaped(self.data / NAME, {"command": COMMAND}, f"remove {self.data}")["command"])
+        if self._has_other_text():
+            return True
         options, own = words[words.index("--out") + 2 :] if "--out" in words else words, self.recipe.prepare_options
         return options[: len(own)] != own or options[len(own) :][:1] not in ([], ["--workers"])
+
+    def _has_other_text(self) -> bool:
+        """Whether the raw text, if it is here, is not the one that was prepared."""
+        recipe, settings = self.recipe, read_stamp(self.data, "copy").get("settings", "")
+        names = [recipe.train, recipe.valid, *recipe.tests]
+        try:
+            if recipe.kind.is_text:
+                hashes = [sha256(file) for name in names for file in find_files(str(self.raw / name))]
+            else:
+                langs = (recipe.source, recipe.target)
+                if not settings.startswith(f"input {'-'.join(langs)} "):
+                    return True
+                hashes = [sha256(text.find(str(self.raw / name), lang)) for name in names for lang in langs]
+        except text.CorpusError:  # it is not here: the results count
+            return False
+        return not set(hashes) <= set(settings.split())
 
     def unfinished(self) -> List[Experiment]:
         """The runs without a result file of their own; all of them, if the data have to be prepared anew."""

@@ -150,6 +150,13 @@ def test_a_dictionary_of_other_data_is_told(mine):
     refused(mine, "test.en-fr.en.idx cannot be used (its tokens are not in the dictionary)")
 
 
+def test_subwords_of_another_kind_are_told(mine):
+    refused(mine, "dict.en.txt has subwords of bpe: give --subwords bpe", subwords="none")
+    path = mine / "bin/dict.fr.txt"
+    path.write_text("".join(f"\u2581{line}\n" for line in path.read_text().splitlines()))
+    refused(mine, "dict.fr.txt has subwords of sentencepiece: give --subwords sentencepiece")
+
+
 def test_sides_of_different_length_are_told(mine):
     for kind in ("bin", "idx"):
         (mine / f"bin/train.en-fr.en.{kind}").write_bytes((mine / f"bin/valid.en-fr.en.{kind}").read_bytes())

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+import unicodedata
 
 import pytest
 import sentencepiece
@@ -12,7 +13,7 @@ from pipeline.corpus import learn_pieces
 from pipeline.corpus.cleaning import clean
 from pipeline.corpus.options import parse
 from pipeline.corpus.shards import map_lines
-from pipeline.corpus.spaces import check_spaces
+from pipeline.corpus.spaces import check_marks, check_spaces
 from pipeline.corpus.splitting import default_size
 from pipeline.corpus.text import CorpusError
 from pipeline.paths import RUN
@@ -125,6 +126,14 @@ def test_text_without_spaces_is_told_before_anything_else(tmp_path, lang):
 @pytest.mark.parametrize("lang", SEGMENTED)
 def test_text_with_spaces_passes_whatever_its_language_is_called(tmp_path, lang):
     check_spaces(written(tmp_path / "train.zh", SEGMENTED[lang]))
+
+
+def test_marks_that_moses_tears_off_are_told(tmp_path, capsys):
+    text = ["Vous avez pass\u00e9 l'\u00e9t\u00e9 \u00e0 la mer"] * 9
+    check_marks(written(tmp_path / "train.fr", text), "fr")
+    assert not capsys.readouterr().err
+    check_marks(written(tmp_path / "train.fr", [unicodedata.normalize("NFD", line) for line in text]), "fr")
+    assert "train.fr: Moses splits 36 combining marks from their letters" in capsys.readouterr().err
 
 
 # SentencePiece

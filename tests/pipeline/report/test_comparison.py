@@ -5,6 +5,7 @@ import statistics
 import numpy as np
 import pytest
 
+from pipeline.files import read_json, write_json
 from pipeline.report.comparison import Comparison, Difference
 from pipeline.report.systems import group
 from pipeline.results.file import read_results
@@ -16,6 +17,7 @@ from pipeline.scoring.statistics import (
     rows,
     seed_variance,
 )
+from pipeline.scoring.statistics import bleu as exact
 
 from .made_results import exact_bleu as bleu
 from .made_results import result, scored
@@ -47,6 +49,18 @@ def test_with_one_seed_each_the_p_value_is_sacrebleus(tmp_path):
         found = compared(tmp_path, (own, 0.301))
         assert (found.p, found.signature) == (expected, signature)
         assert found.significant == (own == 0.1)
+
+
+def test_one_sentence_is_no_test(tmp_path):
+    for arch, rate in ((ROTARY, 0.1), (SINUSOIDAL, 0.3)):
+        made = read_json(path := result(tmp_path, arch, test=rate))
+        test = made["tests"]["test"]
+        first = {name: column[:1] for name, column in test["statistics"].items()}
+        test.update(sentences=1, statistics=first)
+        test["scores"]["sacrebleu"]["score"] = round(exact(rows(first)), 2)
+        write_json(path, made)
+    one, other = group([made for _, made in read_results([tmp_path])[0]])
+    assert Comparison([one, other]).difference(one, other, "test").verdict == "not tested"
 
 
 def test_equal_outputs_do_not_differ(tmp_path):

@@ -108,6 +108,14 @@ def test_bits_per_byte_have_their_digits_and_table_6_stands_beside(tmp_path):
     assert table(made, "Published figures")["`roformer`"] == ["2.759", "15.78"]
 
 
+def test_fine_tunings_are_compared_over_common_seeds(tmp_path):
+    for arch, gain in ((LEARNED, 0.0), (ROTARY, 1.0)):
+        tuned(tmp_path, arch, "CoLA", 1, matthews=50.0 + gain)
+        tuned(tmp_path, arch, "RTE", 1, accuracy=70.0)
+    tuned(tmp_path, LEARNED, "CoLA", 2, matthews=60.0)
+    assert table(text(tmp_path), "Fine-tuning")[f"`{ROTARY}`"][-1] == "+0.50"
+
+
 def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):
     for arch, gain in ((LEARNED, 0.0), (TUPE, 4.0)):
         for seed in (1, 2):

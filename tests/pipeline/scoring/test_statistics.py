@@ -60,4 +60,4 @@ def test_p_values_are_those_of_sacrebleus_command(tmp_path, monkeypatch):
     )
     assert [near, far] == [system["BLEU"]["p_value"] for system in printed[1:]]
     assert far < 0.05 < near
-    assert "bs:1000|seed:12345" in signature and "tok:13a" in signature
+    assert "bs:1000|seed:12345" in signature and "tok:" not in signature  # the statistics do not know
