@@ -57,7 +57,7 @@ class MaskedHub(RobertaHubInterface):
     def encode(self, sentence: str, *addl_sentences: str, no_separator: Optional[bool] = None) -> Any:
         """As in fairseq; word pieces have one separator between sentences, as in BERT."""
         if no_separator is None:
-            no_separator = isinstance(self.bpe._bpe, WordPiece)
+            no_separator = isinstance(getattr(self.bpe, "_bpe", None), WordPiece)
         return super().encode(sentence, *addl_sentences, no_separator=no_separator)
 
     def _around(self, masked_input: str) -> Tuple[str, str]:

