@@ -120,7 +120,9 @@ class Training:
             settings.check_validation(self.data, self.flags)
         settings.check_average(self.max_update, self.save_every, self.recipe.average, bool(self.args.recipe))
         settings.check_warmup(self.flags, self.max_update)
-        from .fairseq_options import check_arch, check_options  # imports fairseq
+        import fairseq_rope  # noqa: F401  (fairseq alone would set up the log)
+
+        from .fairseq_options import check_arch, check_options
 
         check_arch(self.args.arch)
         processes, batch = self._devices()
