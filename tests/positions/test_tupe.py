@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_rope.positions.relative import bucket_bias
 from fairseq_rope.positions.tupe import TupeAOptions, TupeROptions, UntiedAbsoluteEncoding, UntiedRelativeEncoding
 
 from ..helpers import EOS, FP32, build_felt, decoder_input, pad, randomised, sentences, stack, steps
@@ -147,3 +148,9 @@ def test_sinusoids_have_no_such_limit():
     )
     source, target = sentences(1, 20), decoder_input(sentences(1, 20))
     assert torch.equal(short(source, None, target)[0], long(source, None, target)[0])
+
+
+def test_on_a_gpu_the_bias_has_neighbouring_keys_side_by_side():
+    """PyTorch's kernels take no other one. Tensors without memory go the way of a GPU's."""
+    bias = bucket_bias(torch.zeros(2, 5, 6, dtype=torch.long, device="meta"), torch.zeros(32, 4, device="meta"))
+    assert bias.shape == (2, 4, 5, 6) and bias.stride(-1) == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.command import Failure
-from pipeline.files import read_json, write_json
+from pipeline.files import write_json
 from pipeline.settings import SETTINGS, check_validation, data_line
 from pipeline.steps import stamp_path
 from pipeline.training import launch, train
@@ -72,15 +72,6 @@ def test_the_settings_are_two_lines_of_data_and_flags(data):
 )
 def test_what_changes_the_model_changes_the_settings(data, options):
     assert training(data, *options).settings != training(data).settings
-
-
-@pytest.mark.parametrize("begun_with", [True, False])
-def test_a_run_goes_on_in_the_precision_of_its_first_device(data, trainings, begun_with):
-    training(data).run()
-    record = data.parent / "run/run.json"
-    write_json(record, {**read_json(record), "batch": "--bf16" if begun_with else ""})
-    training(data, "--max-update", 9).run()
-    assert trainings == [0, 8] and read_json(record)["batch"] == ("--bf16" if begun_with else "")
 
 
 def test_more_updates_devices_and_memory_for_an_update_of_one_size_are_the_same_run(data):
