@@ -41,7 +41,7 @@ from ..steps import Steps
 from ..systems import System
 from ..training import launch
 from .base import SHORTENED
-from .metrics import evaluate
+from .metrics import evaluate, most_frequent
 from .options import TASKS, parse, variant_of
 from .result import Trained, make_result, replaces
 from .scm import SCM
@@ -121,7 +121,9 @@ class FineTuning:
             flags = [*self.recipe.train_flags, *self.args.flags]
             changed = " ".join([examples, f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
             data = {"examples": {name: len(found) for name, found in self.sets.items()}, "shortened": self._shortened()}
-            result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, data)
+            training = [example.label for example in self.sets["train"]]
+            chance = most_frequent(self.task, training, self.labels)
+            result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, data, chance)
         file = self.file
         if file.is_file() and not replaces(result, read_result(file)):
             set_aside(file)

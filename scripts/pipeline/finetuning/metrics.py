@@ -23,6 +23,11 @@ def evaluate(task: FineTuningTask, predictions: Sequence[str], labels: Sequence[
     return {key: round(100 * functions[key](predictions, labels, positive), 2) for key in task.metrics}
 
 
+def most_frequent(task: FineTuningTask, training: Sequence[str], labels: Sequence[str]) -> Dict[str, float]:
+    """The metrics of a model that always answers with the most frequent label of the training set."""
+    return evaluate(task, [statistics.mode(training)] * len(labels), labels)
+
+
 def _functions() -> Dict[str, Callable[[Sequence[str], Sequence[str], Any], float]]:
     try:
         from scipy import stats

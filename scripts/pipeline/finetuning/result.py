@@ -46,6 +46,7 @@ def make_result(
     changed: str,
     done: Sequence[Trained],
     data: Dict[str, Dict[str, int]],
+    chance: Dict[str, float],
 ) -> Dict[str, Any]:
     """The content of the result file. Costs and curves are those of the training in the middle of the best rate.
 
@@ -54,6 +55,7 @@ def make_result(
         info: the record of the pretraining.
         changed: the settings of the trainings that are not those of one cell of the grid.
         data: of each set, the number of examples, and how many are shortened.
+        chance: the metrics of the most frequent label.
     """
     metric = task.metrics[0]
     best = sorted(best_rate(done, metric), key=lambda trained: trained.scores[metric])
@@ -81,6 +83,7 @@ def make_result(
                 "sentences": data["examples"]["valid"],
                 "settings": settings,
                 "scores": {key: {"score": score, "signature": signature()} for key, score in scores.items()},
+                "chance": chance,
             }
         },
     }

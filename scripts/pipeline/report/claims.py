@@ -47,7 +47,7 @@ class Checked(NamedTuple):
 @lru_cache
 def papers() -> Dict[str, Any]:
     """``claim``, a list; ``published``: a score and its source by recipe and architecture; ``elsewhere``: tables of
-    papers, each with ``task`` (a task, or a recipe of fine-tuning), ``source``, ``about``, ``columns`` and ``rows``.
+    papers, each with ``task`` (glue: its tasks are among the columns), ``source``, ``about``, ``columns`` and ``rows``.
     """
     return tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 

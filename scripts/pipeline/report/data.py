@@ -61,8 +61,10 @@ class Report:
     @property
     def elsewhere(self) -> List[Dict[str, Any]]:
         """The papers' tables about other sizes and data that stand beside something in the report."""
-        there = {recipe["kind"].task.name for recipe in self.recipes} | {tuned["name"] for tuned in self.tuned}
-        return [table for table in papers()["elsewhere"] if table["task"] in there]
+        trained = {recipe["kind"].task.name for recipe in self.recipes}
+        tuned = {task for table in self.tuned for task in table["tasks"]}
+        tables = papers()["elsewhere"]
+        return [table for table in tables if table["task"] in trained or tuned & set(table["columns"])]
 
     @property
     def translates(self) -> bool:

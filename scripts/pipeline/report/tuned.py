@@ -40,7 +40,8 @@ def make_tuned(results: Sequence[Result], arch: Optional[str] = None) -> List[Tu
         Of each table: ``name``, ``labels`` (the systems, best first), ``columns``, ``average`` (of the first metrics,
         for systems that have all tasks), ``differences`` of it to the ``baseline``, ``counts`` (trainings behind a
         median), ``grids`` (learning rates and seeds that were tried), ``tasks`` with the sizes of their sets, those
-        with ``shortened`` examples, and how the runs were made.
+        with ``shortened`` examples, ``chance`` (of each task, the scores of its most frequent label), and how the runs
+        were made.
     """
     named: Dict[str, Dict[str, List[Result]]] = {}
     for result in sorted(results, key=lambda result: result["recipe"]):
@@ -65,6 +66,7 @@ def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tu
         "name": name,
         "tasks": {task: test["sentences"] for task, test in tests},
         "shortened": {task: most for task, own in tasks.items() if any(most := _shortened(own))},
+        "chance": {task: known for task, test in tests if (known := _known(test.get("chance", {})))},
         "labels": labels,
         "seeds": [sorted(seeds[label]) for label in labels],
         "columns": [column for task, own in tasks.items() for column in _columns(task, own, labels)],
@@ -76,6 +78,11 @@ def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tu
         "made": runs.made(systems, [], None),
         "signatures": sorted({score["signature"] for score in scores if score.get("signature")}),
     }
+
+
+def _known(scores: Dict[str, float]) -> Dict[str, float]:
+    """Those of metrics that the report knows."""
+    return {key: score for key, score in scores.items() if key in METRICS}
 
 
 def _shortened(systems: Sequence[System]) -> List[int]:

@@ -33,7 +33,10 @@ DATA = {
 }
 ROTATION = {"dim?": EVEN, "base?": between(1.0001, LARGEST), "stretch?": between(1, 1e6)}
 SIDE = {"encoding": TEXT, "correlations?": [[[NULL_OR_NUMBER]]], **ROTATION}
-TEST = {"subset": TEXT, "sentences": WHOLE, "settings": TEXT, "scores": {"*": SCORE}, "statistics?": {"*": [WHOLE]}}
+TEST = {
+    **{"subset": TEXT, "sentences": WHOLE, "settings": TEXT, "scores": {"*": SCORE}, "statistics?": {"*": [WHOLE]}},
+    "chance?": {"*": NUMBER},
+}
 SHAPE: Dict[str, Any] = {
     **dict.fromkeys(("recipe", "variant", "arch", "settings?", "unfinished?"), TEXT),
     "seed": WHOLE,

@@ -12,7 +12,7 @@ from pipeline.files import read_json, write_json
 from pipeline.finetuning.base import SHORTENED, Example
 from pipeline.finetuning.data import encode, shorten
 from pipeline.finetuning.finetune import set_by
-from pipeline.finetuning.metrics import evaluate
+from pipeline.finetuning.metrics import evaluate, most_frequent
 from pipeline.finetuning.options import TASKS, parse
 from pipeline.finetuning.result import Trained, best_rate, replaces
 from pipeline.settings import check_flags
@@ -121,6 +121,11 @@ def test_a_model_that_says_the_same_to_all_correlates_with_nothing():
     assert evaluate(TASKS["CoLA"], list("1111"), list("1011")) == {"matthews": 0.0}
     assert evaluate(TASKS["STS-B"], ["2.5"] * 3, ["1", "2", "3"]) == {"pearson": 0.0, "spearman": 0.0}
     assert evaluate(TASKS["RTE"], ["entailment"] * 2, ["entailment", "not_entailment"]) == {"accuracy": 50.0}
+
+
+def test_chance_is_the_most_frequent_label_of_the_training_set():
+    assert most_frequent(TASKS["MRPC"], list("110"), list("1000")) == {"f1": 40.0, "accuracy": 25.0}
+    assert most_frequent(TASKS["STS-B"], ["0.5", "1", "0.5"], ["0", "1"]) == {"pearson": 0.0, "spearman": 0.0}
 
 
 def test_the_learning_rate_with_the_best_median_counts(tmp_path):

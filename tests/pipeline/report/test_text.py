@@ -38,11 +38,11 @@ def model(
     return result(folder / name, arch, seed, variant, more=entries)
 
 
-def tuned(folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, shortened=None, **values):
+def tuned(folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, shortened=None, chance=None, **values):
     """The result file of a fine-tuning."""
     test = {"subset": "dev", "sentences": 9, "settings": f"median of {count} seeds, learning rate {rate}"}
     run = {"command": f"scripts/finetune.sh {task}", "flags": f"--arch {arch}", "versions": {}, "machine": "m"}
-    tests = {task: {**test, "scores": scores(**values)}}
+    tests = {task: {**test, "scores": scores(**values), "chance": chance or {}}}
     data = {"examples": {"train": 20, "valid": 9}, "shortened": shortened or {}}
     grid = [{"learning_rate": 3e-5, "seed": 1}]
     more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "data": data, "grid": grid}
@@ -121,7 +121,8 @@ def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):
         for seed in (1, 2):
             tuned(tmp_path, arch, "CoLA", seed, f"{seed + 1}e-05", matthews=20.0 + gain)
         cut = {"train": 3, "valid": 1} if gain else {"train": 2, "valid": 0}
-        tuned(tmp_path, arch, "STS-B", shortened=cut, pearson=70.0 + gain, spearman=60.0)
+        scored = dict(pearson=70.0 + gain, spearman=60.0)
+        tuned(tmp_path, arch, "STS-B", shortened=cut, chance={"pearson": 0.5, "x": 9.0}, **scored)
     tuned(tmp_path, ROTARY, "CoLA", matthews=90.0)
     report = folders(tmp_path)
     made = text(tmp_path)
@@ -139,6 +140,7 @@ def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):
     )
     assert shortened in made and "Examples of CoLA" not in made
     assert "median of 5 trainings" in made and "CoLA 9 examples" in made
+    assert "The most frequent label alone has: STS-B Pearson 0.50.\n" in made
     assert table(made, "Published figures")["`tupe_r`"][-1] == "84.90"
 
 
@@ -170,7 +172,7 @@ def test_pictures_say_that_nothing_was_tested(tmp_path):
 def test_names_in_files_of_fine_tuning_are_escaped(tmp_path):
     nasty = "<b>a|b</b> *c* `d`"
     tuned(tmp_path / "x", "`|<i>", nasty, name="<u>", accuracy=50.0)
-    tuned(tmp_path / "x", "`|<i>", "RTE", name="<u>", accuracy=50.0)
+    tuned(tmp_path / "x", "`|<i>", "SCM", name="<u>", accuracy=50.0)
     page = ElementTree.fromstring(to_html(text(tmp_path / "x"), {}))
     assert not {"b", "i", "u", "em"} & {element.tag for element in page.find("body/main").iter()}
     assert {len(line) for line in next(page.iter("table")).iter("tr")} == {6}
