@@ -8,6 +8,8 @@ from typing import Any, Callable, NoReturn
 PROGRAM = "fairseq-rope"
 NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(e[0-9]+)?")
 WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*")
+DIGITS = 9
+"""The most digits of a whole number."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,11 +23,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """The type of an argument that is a whole number of at least ``least``."""
+    """The type of an argument that is a whole number of at least ``least`` and at most nine digits."""
 
     def parse(text: str) -> int:
+        if WHOLE_NUMBER.fullmatch(text) and len(text) > DIGITS:
+            raise argparse.ArgumentTypeError(f"must have at most {DIGITS} digits, not '{text:.40}'")
         if not WHOLE_NUMBER.fullmatch(text) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not '{text}'")
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not '{text:.40}'")
         return int(text)
 
     return parse

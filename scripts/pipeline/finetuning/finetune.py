@@ -34,7 +34,7 @@ from ..recipes import load_recipe
 from ..results.file import read_result, set_aside, write_result
 from ..scoring.blocks import read_blocks
 from ..scoring.metrics import table
-from ..scoring.options import averaged
+from ..scoring.options import averaged, check_average
 from ..settings import check_flags
 from ..shape import SEED, TEXT, WHOLE
 from ..steps import Steps
@@ -75,6 +75,7 @@ class FineTuning:
             raise Failure(f"the recipe {self.recipe.name} is for scripts/{self.recipe.kind.trained_by}")
         check_flags([*self.recipe.train_flags, *args.flags], set_by(args.template))
         self.checkpoint = averaged(args.run)
+        check_average(args.run)
         remedy = "give the output of scripts/train.sh and scripts/average.sh"
         if not read_prepared(args.run, remedy).is_text:
             raise Failure(f"{args.run} was not trained by scripts/train.sh on text: {remedy}")
@@ -121,8 +122,7 @@ class FineTuning:
             flags = [*self.recipe.train_flags, *self.args.flags]
             changed = " ".join([examples, f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
             data = {"examples": {name: len(found) for name, found in self.sets.items()}, "shortened": self._shortened()}
-            training = [example.label for example in self.sets["train"]]
-            chance = most_frequent(self.task, training, self.labels)
+            chance = most_frequent(self.task, [example.label for example in self.sets["train"]], self.labels)
             result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, data, chance)
         file = self.file
         if file.is_file() and not replaces(result, read_result(file)):

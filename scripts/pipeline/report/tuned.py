@@ -8,7 +8,7 @@ from ..scoring.kinds import METRICS
 from . import runs
 from .comparison import choose_baseline, ranking_metric
 from .kinds import KINDS
-from .systems import Label, Spread, System, group, mean, spread
+from .systems import SEED, Label, Spread, System, group, mean, spread
 
 CHOSEN = re.compile(r"median of (\d{1,6}) seeds?, learning rate (\S+)")
 """The settings of a task, as ``finetuning/result.py`` writes them."""
@@ -44,11 +44,34 @@ def make_tuned(results: Sequence[Result], arch: Optional[str] = None) -> List[Tu
         were made.
     """
     named: Dict[str, Dict[str, List[Result]]] = {}
-    for result in sorted(results, key=lambda result: result["recipe"]):
-        for task in [] if result.get("unfinished") else result["tests"]:
+    for result in _told_apart(sorted(results, key=lambda result: result["recipe"])):
+        for task in result["tests"]:
             tasks = named.setdefault(result["recipe"].removesuffix(f"_{task}"), {})
             tasks.setdefault(task, []).append(result)
     return [_table(name, {task: group(own) for task, own in tasks.items()}, arch) for name, tasks in named.items()]
+
+
+def _told_apart(results: Sequence[Result]) -> List[Result]:
+    """The finished results; if models of one architecture were pretrained in several ways, their variants say so.
+
+    The name is then the same in each task.
+    """
+    finished = [result for result in results if not result.get("unfinished")]
+    ways: Dict[Tuple[str, str], List[str]] = {}
+    for result in sorted(finished, key=_pretraining):
+        known = ways.setdefault((result["arch"], result["variant"]), [])
+        known += [way for way in [_pretraining(result)] if way not in known]
+    told = []
+    for result in finished:
+        known = ways[result["arch"], result["variant"]]
+        number = f"pretraining {known.index(_pretraining(result)) + 1}" if len(known) > 1 else ""
+        told.append({**result, "variant": ", ".join(filter(None, (result["variant"], number)))})
+    return told
+
+
+def _pretraining(result: Result) -> str:
+    """The settings of a model before fine-tuning, for every seed."""
+    return SEED.sub("", result.get("settings", "").partition("\nfinetune ")[0])
 
 
 def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tuned:

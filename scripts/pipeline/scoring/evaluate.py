@@ -29,7 +29,7 @@ from ..tasks import TASKS, Task
 from .blocks import read_blocks
 from .generate import generate
 from .metrics import table
-from .options import averaged, check_subset, run_parser
+from .options import averaged, check_average, check_subset, run_parser
 from .scored import read_scored
 
 VERSION = 2
@@ -54,6 +54,7 @@ def main(argv: List[str]) -> None:
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     options = parser.parse_args(words)
     averaged(options.run)
+    check_average(options.run)
     with locked(options.run):
         result = _evaluate_once(options, template)
     print(table([result]))

@@ -1,11 +1,16 @@
 """What ``scripts/score.sh`` and ``scripts/evaluate.sh`` share: options about the run and the test set."""
 
+import re
 from pathlib import Path
 from typing import Iterable, List, Optional
 
-from ..command import Failure, Parser, to_path
+from ..command import Failure, Parser, say, to_path
 from ..files import read_shaped
 from ..shape import TEXT
+from ..steps import read_stamp
+
+UPDATES = re.compile(r"checkpoint_\d+_(\d{1,18})\.pt\b")
+"""The name of a checkpoint that was saved after so many updates."""
 
 
 def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
@@ -28,6 +33,15 @@ def averaged(run: Path) -> Path:
     if not checkpoint.is_file():
         raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")
     return checkpoint
+
+
+def check_average(run: Path) -> None:
+    """Says it if the training has a later checkpoint than those that were averaged."""
+    averaged_ones = str(read_stamp(run, "average").get("settings"))
+    there = " ".join(path.name for path in run.glob("checkpoints/*.pt"))
+    last, newest = (max(map(int, UPDATES.findall(names)), default=0) for names in (averaged_ones, there))
+    if 0 < last < newest:
+        say(f"{run}/checkpoint.pt is of {last:,} updates, the training of {newest:,}: scripts/average.sh averages anew")
 
 
 def trained_flags(run: Path) -> List[str]:

@@ -38,15 +38,18 @@ def model(
     return result(folder / name, arch, seed, variant, more=entries)
 
 
-def tuned(folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, shortened=None, chance=None, **values):
-    """The result file of a fine-tuning."""
+def tuned(
+    folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, shortened=None, chance=None, way="", **values
+):
+    """The result file of a fine-tuning; ``way`` are settings of the pretraining."""
     test = {"subset": "dev", "sentences": 9, "settings": f"median of {count} seeds, learning rate {rate}"}
     run = {"command": f"scripts/finetune.sh {task}", "flags": f"--arch {arch}", "versions": {}, "machine": "m"}
     tests = {task: {**test, "scores": scores(**values), "chance": chance or {}}}
     data = {"examples": {"train": 20, "valid": 9}, "shortened": shortened or {}}
     grid = [{"learning_rate": 3e-5, "seed": 1}]
     more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "data": data, "grid": grid}
-    return result(folder / f"{len(task)}", arch, seed, more=more)
+    more["settings"] = f"train {way} --seed {seed}\nfinetune {task}\n"
+    return result(folder / f"{len(task)}{way}", arch, seed, more=more)
 
 
 def folders(folder):
@@ -114,6 +117,18 @@ def test_fine_tunings_are_compared_over_common_seeds(tmp_path):
         tuned(tmp_path, arch, "RTE", 1, accuracy=70.0)
     tuned(tmp_path, LEARNED, "CoLA", 2, matthews=60.0)
     assert table(text(tmp_path), "Fine-tuning")[f"`{ROTARY}`"][-1] == "+0.50"
+
+
+def test_models_that_were_pretrained_in_several_ways_are_told_apart_in_every_task(tmp_path):
+    for way, gain in (("b", 0.0), ("a", 1.0)):
+        for task, metric in (("CoLA", "matthews"), ("RTE", "accuracy")):
+            for seed in (1, 2)[: 2 if task == "CoLA" or way == "b" else 1]:
+                tuned(tmp_path, ROTARY, task, seed, way=way, **{metric: 50.0 + gain})
+    tuned(tmp_path, ROTARY, "RTE", 2, way="c", accuracy=90.0)
+    made = table(text(tmp_path), "Fine-tuning")
+    assert made[f"`{ROTARY}` (pretraining 1)"][:3] == ["1, 2", "**51.00±0.00** (3e-05)", "51.00 (3e-05)"]
+    assert made[f"`{ROTARY}` (pretraining 2)"][:3] == ["1, 2", "50.00±0.00 (3e-05)", "50.00±0.00 (3e-05)"]
+    assert made[f"`{ROTARY}` (pretraining 3)"][1:3] == ["not run", "**90.00** (3e-05)"]
 
 
 def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):

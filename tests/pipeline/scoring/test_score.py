@@ -52,6 +52,20 @@ def test_a_set_that_was_scored_is_not_translated_again(fake, capsys):
     assert capsys.readouterr().out == first and translations.read_bytes() == before
 
 
+@pytest.mark.parametrize("averaged,said", [(["1_100", "2_200"], True), (["2_200", "2_300"], False), ([], False)])
+def test_an_average_older_than_the_training_is_told(fake, capsys, averaged, said):
+    names = [f"checkpoint_{name}.pt" for name in averaged]
+    write_json(stamp_path(fake.run, "average"), {"settings": "".join(f"average {name} 0f\n" for name in names)})
+    (fake.run / "checkpoints").mkdir()
+    (fake.run / "checkpoints/checkpoint_2_300.pt").touch()
+    command.main(fake.arguments())
+    told = (
+        "checkpoint.pt is of 200 updates, the training of 300: scripts/average.sh averages anew"
+        in capsys.readouterr().err
+    )
+    assert told is said
+
+
 @pytest.mark.parametrize("content", ["[1]", '{"scores": {}}', '{"scores":', '{"sentences": "3"}'])
 def test_a_damaged_score_file_is_named(fake, content):
     command.main(fake.arguments())
