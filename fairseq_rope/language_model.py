@@ -25,6 +25,9 @@ class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
     The special symbol is ``<s>``, which only ``--add-bos-token`` puts before a text: running text has none.
     """
 
+    begins_with_symbol: bool
+    """Whether each text begins with ``<s>``."""
+
     @classmethod
     def hub_models(cls) -> Dict[str, Any]:
         return {}
@@ -49,14 +52,15 @@ class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
         if not limits:
             raise ValueError("a causal model needs --task language_modeling, or else --max-target-positions")
         name, limit = limits[0]
-        before = name == "tokens_per_sample" and getattr(options, "add_bos_token", False)  # a block begins with <s>
-        args.max_target_positions = limit + before
+        begins_with_symbol = bool(getattr(options, "add_bos_token", False))
+        args.max_target_positions = limit + (begins_with_symbol and name == "tokens_per_sample")
         keep(given, max_target_positions=args.max_target_positions)
         cfg = TransformerConfig.from_namespace(args)
         source, target = task.source_dictionary, task.target_dictionary
         embed_tokens = cls.build_embedding(args, source, args.decoder_input_dim)
         position = build_position(cfg, "decoder", embed_tokens, source.bos())
         model = cls(PositionalTransformerDecoder(cfg, target, embed_tokens, position, no_encoder_attn=True))
+        model.begins_with_symbol = begins_with_symbol
         model.encodings = encodings_of(args)
         replace_dropout(model)
         return model

@@ -55,9 +55,11 @@ class MaskedHub(RobertaHubInterface):
         self.bpe = Splitter(encoders.build_tokenizer(cfg.tokenizer), self.bpe)
 
     def encode(self, sentence: str, *addl_sentences: str, no_separator: Optional[bool] = None) -> Any:
-        """As in fairseq; word pieces have one separator between sentences, as in BERT."""
+        """As in fairseq, with the separators of the fine-tuning; before one, word pieces have one alone, as in BERT."""
         if no_separator is None:
-            no_separator = isinstance(getattr(self.bpe, "_bpe", None), WordPiece)
+            task: Any = self.task
+            in_pretraining = None if isinstance(getattr(self.bpe, "_bpe", None), WordPiece) else task.dictionary.eos()
+            no_separator = getattr(getattr(task, "args", None) or task.cfg, "separator_token", in_pretraining) is None
         return super().encode(sentence, *addl_sentences, no_separator=no_separator)
 
     def _around(self, masked_input: str) -> Tuple[str, str]:

@@ -78,6 +78,21 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
             raise ValueError(f"the training had --bpe {kept}, which fairseq keeps: leave bpe={bpe!r} out")
         return MaskedHub(found["args"], found["task"], model).eval()
 
+    def load_state_dict(
+        self, state_dict: Any, strict: bool = True, model_cfg: Optional[Any] = None, args: Optional[Any] = None
+    ) -> Any:
+        """As in fairseq.
+
+        Raises:
+            ValueError: the head is tied to the embeddings, and was not in training.
+        """
+        names = ("encoder.sentence_encoder.embed_tokens.weight", "encoder.lm_head.weight")
+        embeddings, head = (state_dict.get(name) for name in names)
+        tied = self.encoder.lm_head.weight is self.encoder.sentence_encoder.embed_tokens.weight
+        if tied and embeddings is not None and head is not None and not torch.equal(embeddings, head):
+            raise ValueError("the parameters are of a model with a head of its own: give --untie-weights-roberta")
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
+
     @classmethod
     def hub_models(cls) -> Dict[str, Any]:
         return {}
@@ -113,7 +128,13 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
             raise ValueError("a masked model needs --task masked_lm, or one that fine-tunes it: sentence_prediction")
         keep(given, max_positions=args.max_positions)
         base_architecture(args)
+        if args.spectral_norm_classification_head:
+            raise ValueError(
+                "--spectral-norm-classification-head is not supported here: fairseq cannot load such a head"
+            )
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))
+        if args.untie_weights_roberta:
+            nn.init.normal_(model.encoder.lm_head.weight, std=INITIAL_STD)
         model.encodings = encodings_of(args)
         replace_dropout(model)
         _set_eps(model, getattr(args, "layer_norm_eps", None))

@@ -12,6 +12,6 @@ use_environment
 exec python "$RUN" pipeline.scoring.evaluate \
   fairseq-validate '{data}/bin' --user-dir '{user_dir}' --task '{task}' --path '{checkpoint}' --valid-subset '{subset}' \
   --model-overrides "{{'mask_prob': 0.15, 'leave_unmasked_prob': 0.1, 'random_token_prob': 0.1, 'mask_stdev': 0.0, \
-    'mask_multiple_length': 1, 'mask_whole_words': False, 'freq_weighted_replacement': False}}" \
+    'mask_multiple_length': 1, 'mask_whole_words': False, 'freq_weighted_replacement': False, 'shorten_method': 'none'}}" \
   --sample-break-mode none --seed 1 --max-tokens '{max_tokens}' --required-batch-size-multiple 1 --log-format json \
   -- "$@"

@@ -21,19 +21,25 @@ def with_future(attn_mask: Optional[Tensor], q: Tensor) -> Tensor:
 
 
 def merge_masks(
-    bias: Optional[Tensor], attn_mask: Optional[Tensor], key_padding_mask: Optional[Tensor], q: Tensor
+    bias: Optional[Tensor],
+    attn_mask: Optional[Tensor],
+    key_padding_mask: Optional[Tensor],
+    q: Tensor,
+    hides_keys: bool = False,
 ) -> Optional[Tensor]:
     """Merges the terms that are added to the scaled logits.
 
     Padded keys get the smallest finite number, not -inf. In a decoder with left padding, the padded queries see only
     padding: a row of -inf would turn them into NaN, and the next layer everything else. So these queries see
-    themselves: some kernels of GPUs overflow in a row of the smallest numbers.
+    themselves: some kernels of GPUs overflow in a row of the smallest numbers. So do all padded queries if the bias
+    hides keys.
 
     Args:
         bias: the position encoding's, broadcastable to ``(B, H, T, S)``, or None.
         attn_mask: ``(T, S)``, added to the logits, or None.
         key_padding_mask: ``(B, S)``, True = padding, or None.
         q: ``(B, H, T, D)``.
+        hides_keys: whether ``bias`` has -inf.
 
     Returns:
         Broadcastable to ``(B, H, T, S)`` and of q's dtype; None if there is nothing to add.
@@ -44,9 +50,9 @@ def merge_masks(
         mask = attn_mask if mask is None else mask + attn_mask
     if key_padding_mask is not None:
         padding = key_padding_mask[:, None, None, :].bool()
-        if attn_mask is not None and attn_mask.size(-2) == attn_mask.size(-1):
-            is_first = (~padding).cumsum(-1).eq(0)  # no token is before it
-            padding = padding & ~(is_first & torch.eye(attn_mask.size(-1), dtype=torch.bool, device=q.device))
+        if (attn_mask is not None or hides_keys) and q.size(-2) == padding.size(-1):
+            alone = padding if hides_keys else (~padding).cumsum(-1).eq(0)  # no token is before it
+            padding = padding & ~(alone & torch.eye(q.size(-2), dtype=torch.bool, device=q.device))
         zero_or_mask = q.new_zeros(()) if mask is None else mask
         mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
     return None if mask is None else mask.type_as(q)

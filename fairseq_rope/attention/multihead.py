@@ -159,7 +159,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         kernel_is_causal = causal and unmasked and not explicit
         if causal and not kernel_is_causal:
             attn_mask = with_future(attn_mask, q)
-        mask = merge_masks(bias, attn_mask, key_padding_mask, q)
+        mask = merge_masks(bias, attn_mask, key_padding_mask, q, self.encoding.hides_keys)
         if not explicit:
             scale = self.encoding.logit_scale(self.head_dim)
             return scaled_dot_product_attention(q, k, v, mask, kernel_is_causal, scale, self.dropout_module), None

@@ -31,3 +31,15 @@ def with_configuration(state: Dict[str, Any], cfg: argparse.Namespace) -> Dict[s
     if isinstance(state["cfg"]["model"], dict):
         fields = {name: value for name, value in vars(cfg).items() if name != "arch"}
     return {**state, "cfg": {**state["cfg"], "model": fields}}
+
+
+def with_task(state: Dict[str, Any], name: str, other: str) -> Dict[str, Any]:
+    """A copy of ``state`` that was trained for the task ``other`` if it was for the task ``name``."""
+    cfg, args = state.get("cfg"), state.get("args")
+    if isinstance(cfg, dict) and isinstance(task := cfg.get("task"), (dict, argparse.Namespace)):
+        entries = dict(task if isinstance(task, dict) else vars(task))
+        entries.update({key: other for key in ("_name", "task") if entries.get(key) == name})
+        state = {**state, "cfg": {**cfg, "task": entries if isinstance(task, dict) else argparse.Namespace(**entries)}}
+    if isinstance(args, argparse.Namespace) and getattr(args, "task", None) == name:
+        state = {**state, "args": argparse.Namespace(**{**vars(args), "task": other})}
+    return state

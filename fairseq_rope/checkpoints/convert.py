@@ -13,7 +13,7 @@ from pathlib import Path
 from ..positions.rope import LAYOUTS
 from . import fairseq_transformer, hugging_face, rope_layout
 from .configuration import model_configuration
-from .files import load_checkpoint, save_checkpoint
+from .files import CheckpointError, load_checkpoint, save_checkpoint
 from .model_folder import CHECKPOINT
 
 FORMS = {
@@ -39,6 +39,8 @@ def convert_file(path: Path, to: str, out: Path) -> str:
     if to == "plugin" and checkpoint.is_dir():
         return hugging_face.import_folder(path, out)
     state = load_checkpoint(checkpoint)
+    if "shard_metadata" in state:
+        raise CheckpointError(f"{checkpoint}: a part of a sharded checkpoint: join the parts first")
     if to in LAYOUTS:
         converted = rope_layout.convert_checkpoint(state, to)
         became = f"in the layout {to}"

@@ -23,11 +23,14 @@ from ..architectures import FAMILIES, SIZES
 from ..layers import FAST_PATH_COPIES
 from ..options import SIDES, reject_unsupported
 from ..translation import RoFormerModel
-from .configuration import model_configuration, with_configuration
+from .configuration import model_configuration, with_configuration, with_task
 from .files import CheckpointError
 
 MEMORY = "plain_transformer"
 """The entry of a converted checkpoint that serves the way back: the former architecture, and unused tensors."""
+
+OURS = "fast_translation"
+"""The task of this plugin that becomes fairseq's own."""
 
 COMMON = ("sinusoidal", "learned", "none")
 """The encodings that fairseq's transformer also has."""
@@ -47,6 +50,10 @@ def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
     Raises:
         CheckpointError: the model is of another kind, is converted already, or has an option that the other side lacks.
     """
+    if getattr(model_configuration(state), "quant_noise_scalar", None) not in (None, 0.0):
+        raise CheckpointError(
+            "--quant-noise-scalar does not convert: fairseq's attention rounds other weights than ours"
+        )
     return {"plugin": _to_plugin, "fairseq": _to_fairseq}[to](state)
 
 
@@ -112,7 +119,7 @@ def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
         model[name] = torch.cat([before, table])
         del model[f"{side}.position.weight"]
     cfg.no_token_positional_embeddings = bool(bare)
-    converted = _converted(state, cfg, memory["arch"], model, positions)
+    converted = with_task(_converted(state, cfg, memory["arch"], model, positions), OURS, "translation")
     converted.pop(MEMORY, None)
     return converted
 

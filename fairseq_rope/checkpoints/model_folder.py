@@ -146,8 +146,8 @@ def _dictionary(folder: Path, state: Dict[str, Any], masked: bool) -> Dictionary
 
 
 def task_options(state: Dict[str, Any]) -> Dict[str, Any]:
-    """The task's options in a loaded checkpoint; none of an old or odd one."""
-    return _entries(_entries(state.get("cfg")).get("task"))
+    """The task's options in a loaded checkpoint, in an old one among all others; none of an odd one."""
+    return _entries(_entries(state.get("cfg")).get("task")) or _entries(state.get("args"))
 
 
 def _entries(settings: Any) -> Dict[str, Any]:

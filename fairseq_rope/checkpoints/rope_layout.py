@@ -22,7 +22,7 @@ def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
     """The same model in ``layout``, without the optimizer's state.
 
     Raises:
-        CheckpointError: the model has no RoPE, or has this ``layout`` already.
+        CheckpointError: the model has no RoPE, has this ``layout`` already, or is not whole.
     """
     cfg = model_configuration(state)
     sides = [side for side in SIDES if getattr(cfg, f"{side}_position", None) == "rope"]
@@ -35,7 +35,9 @@ def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:
     def converted(model: Dict[str, Tensor]) -> Dict[str, Tensor]:
         for side in sides:
             heads, width = getattr(cfg, f"{side}_attention_heads"), getattr(cfg, f"{side}_embed_dim")
-            model = convert_layout(model, heads, options.dim or width // heads, layout, side)
+            before, model = model, convert_layout(model, heads, options.dim or width // heads, layout, side)
+            if all(model[name] is value for name, value in before.items()):
+                raise CheckpointError(f"there are no projections of the {side}'s self-attention to convert")
         return model
 
     cfg.rope_layout = layout

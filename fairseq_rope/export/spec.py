@@ -26,6 +26,7 @@ ACTIVATIONS = {
 UNSUPPORTED = {
     "no_cross_attention": "a decoder there attends to the source",
     "adaptive_softmax_cutoff": "the output layer there is one projection",
+    "quant_noise_scalar": "weights there are not rounded as in training",
     "scale_attn": "an attention there has one layer norm",
     "scale_heads": "heads there have no factors",
     "scale_fc": "a feed-forward network there has one layer norm",

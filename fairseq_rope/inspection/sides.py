@@ -44,10 +44,10 @@ def place_of_symbol(model: Any, side: str, length: int) -> int:
     """Where a text of ``length`` tokens has the special symbol of the encoding; -1 if it has none.
 
     ``</s>`` is at the end of a source, the symbol at the beginning of a target and of a masked model's text. The
-    running text of a causal model has none.
+    running text of a causal model has none, unless it was trained with ``--add-bos-token``.
     """
     if isinstance(model, FairseqLanguageModel):
-        return -1
+        return 0 if getattr(model, "begins_with_symbol", False) else -1
     stack = stack_of(model, side)
     at_end = side == "encoder" and stack.position.stack.special_idx == model.encoder.dictionary.eos()
     return length - 1 if at_end else 0

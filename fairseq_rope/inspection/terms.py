@@ -84,7 +84,8 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
     It is the bias that the encoding hands to the layers, ``(p_i U_Q)(p_j U_K)^T / sqrt(2D)`` and, in TUPE-R, the bias
     of the bucket of ``j - i``. As in the paper's figure, the special symbol is part of the text, and its row and column
     are reset: ``</s>`` at the end of a source, the symbol at the beginning of any other text; the running text of a
-    causal language model has none. Positions that no text in training had still have their initial values.
+    causal language model has none without ``--add-bos-token``. Positions that no text in training had still have their
+    initial values.
 
     Args:
         model: the result of :func:`load_model`.

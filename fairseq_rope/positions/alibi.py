@@ -42,6 +42,10 @@ class LinearBiasEncoding(PositionEncoding):
                 "or change --encoder-attention-heads"
             )
 
+    @property
+    def hides_keys(self) -> bool:
+        return self.split
+
     def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
         distance = distances(query, key)[:, None]  # (B or 1, 1, T, S)
         heads = self.stack.num_heads

@@ -119,6 +119,11 @@ class PositionEncoding(nn.Module):
         """True if the encoding uses :meth:`value_bias`, so the attention must form its weights."""
         return False
 
+    @property
+    def hides_keys(self) -> bool:
+        """True if :meth:`logit_bias` hides keys from some queries with -inf."""
+        return False
+
     def steps(self, tokens: Tensor) -> Steps:
         """The positions of ``tokens`` ``(B, T)``, int64, padded with ``padding_idx`` before or behind a sentence."""
         if self.shift_invariant:  # only distances matter: one row of places serves all sentences

@@ -6,9 +6,10 @@ import os
 import re
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, NoReturn, Optional, Sequence, Tuple
 
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -29,6 +30,15 @@ class Failure(RuntimeError):
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
+
+
+@contextmanager
+def as_failure() -> Iterator[None]:
+    """What the plugin refuses in this block with a ValueError, the user hears as a :class:`Failure`."""
+    try:
+        yield
+    except ValueError as error:
+        raise Failure(str(error)) from None
 
 
 class Signalled(BaseException):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
-from .command import Failure
+from .command import Failure, as_failure
 from .settings import check_flags
 
 
@@ -46,11 +46,9 @@ def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Option
         raise Failure(f"--baseline must be one architecture, not '{baseline}'")
     from fairseq_rope.architectures import match_architectures  # imports fairseq
 
-    try:
+    with as_failure():
         systems = [System(arch) for arch in match_architectures(archs)]
         match_architectures([system.arch for system in read] + ([baseline] if baseline else []))
-    except ValueError as error:
-        raise Failure(str(error)) from None
     if not systems:
         raise Failure("--archs must not be empty")
     return systems + read

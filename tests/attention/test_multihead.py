@@ -160,6 +160,16 @@ def test_no_query_sees_padding_alone():
     assert seen == [[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 0, 0]] * 3]
 
 
+def test_no_query_sees_padding_alone_where_the_bias_hides_keys():
+    """Heads that see only earlier keys, or only later ones: a padded query sees itself, on both sides of a sentence."""
+    hidden = torch.full((3, 3), float("-inf")).triu(1)
+    bias = torch.stack([hidden, hidden.t()])[None].repeat(1, H // 2, 1, 1)
+    padding = torch.tensor([[True, True, False], [False, True, True]])
+    mask = merge_masks(bias, None, padding, torch.zeros(2, H, 3, 8), hides_keys=True)
+    assert (mask > torch.finfo(torch.float32).min).any(-1).all()
+    assert torch.equal(mask[0, :, 2].eq(0), torch.tensor([[False, False, True]]).expand(H, 3)), "a word sees no padding"
+
+
 def test_dropout_is_applied_in_training_only():
     layer, x = attention(dropout=0.5), torch.randn(T, B, C)
     with layer.at({}):

@@ -10,9 +10,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
 from omegaconf import OmegaConf
 
 from fairseq_rope import RoFormerModel
-from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.fairseq_transformer import convert_checkpoint
-from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
+from fairseq_rope.checkpoints.files import save_checkpoint
 
 from ..helpers import PAD, decoder_input, same, sentences, task
 
@@ -181,70 +180,16 @@ def test_the_optimizers_state_is_kept_only_where_the_parameters_are_the_same(kep
     assert "last_optimizer_state" not in convert_checkpoint(state, "plugin")
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        (dict(cross_self_attention=True), "--cross-self-attention is not supported here"),
-        (dict(encoder_xformers_att_config="{}"), "--encoder-xformers-att-config is not supported here"),
-        (dict(base_layers=1), "--base-layers is not supported here"),
-        (dict(arch="transformer_align"), "transformer_align is not an architecture of fairseq's plain transformer"),
-        (dict(arch="lstm"), "lstm is not an architecture of fairseq's plain transformer"),
-        (dict(arch="somebodys_own"), "somebodys_own is not an architecture of fairseq's plain transformer"),
-        (dict(arch="roformer_tiny"), "roformer_tiny is an architecture of this plugin already"),
-        (BOTH_LEARNED, "there is no parameter encoder.embed_positions.weight"),
-    ],
-)
-def test_what_this_plugin_lacks_is_refused(changes, message):
-    state = checkpoint("transformer_tiny")
-    vars(state["cfg"]["model"]).update(changes)
-    with pytest.raises(CheckpointError, match=message):
-        convert_checkpoint(state, "plugin")
-
-
-@pytest.mark.parametrize(
-    "arch, options, message",
-    [
-        ("roformer_tiny", {}, "the encoder's positions are rope, and fairseq has only sinusoidal, learned, none"),
-        ("transformer_learned_tiny", dict(decoder_position="alibi"), "the decoder's positions are alibi"),
-        ("transformer_sinusoidal_tiny", dict(decoder_position="none"), "the decoder alone has no positions"),
-        ("transformer_tiny", {}, "transformer_tiny is an architecture of fairseq's already"),
-        ("transformer_align", {}, "transformer_align is not a translation model of this plugin"),
-    ],
-)
-def test_what_fairseq_lacks_is_refused(arch, options, message):
-    with pytest.raises(CheckpointError, match=message):
-        convert_checkpoint(checkpoint(arch, **options), "fairseq")
-
-
-def test_learned_tables_that_do_not_fit_and_their_moving_average_are_refused():
-    state = checkpoint("transformer_tiny", **BOTH_LEARNED)
-    with pytest.raises(CheckpointError, match="--store-ema"):
-        convert_checkpoint({**state, "extra_state": {"ema": {}}}, "plugin")
-    state["cfg"]["model"].max_source_positions = 66
-    with pytest.raises(CheckpointError, match="weight has 66 rows, too few for 66 positions and the padding"):
-        convert_checkpoint(state, "plugin")
-
-
-def test_a_configuration_without_an_architecture_is_refused():
-    for cfg in ({}, argparse.Namespace(_name="transformer")):
-        with pytest.raises(CheckpointError, match="names no architecture"):
-            convert_checkpoint({"cfg": {"model": cfg}, "model": {}}, "plugin")
-
-
-def test_a_failure_is_one_line_and_writes_nothing(tmp_path, capsys):
-    for name, arch in (("rope", "roformer_tiny"), ("stock", "transformer_tiny")):
-        save_checkpoint(checkpoint(arch), tmp_path / f"{name}.pt")
-    (tmp_path / "damaged.pt").write_bytes((tmp_path / "stock.pt").read_bytes()[:2000])
-    before = sorted(tmp_path.iterdir())
-    for name, to, message in (
-        ("rope", "fairseq", "positions are rope"),
-        ("damaged", "plugin", "damaged"),
-        ("missing", "plugin", "no such checkpoint"),
-    ):
-        assert main(["convert", str(tmp_path / f"{name}.pt"), "--to", to, "--out", str(tmp_path / "x.pt")]) == 1
-        printed = capsys.readouterr().err
-        assert printed.startswith("fairseq-rope: error: ") and printed.count("\n") == 1 and message in printed
-    for wrong in ([], ["--to", "plugin"]):
-        with pytest.raises(SystemExit, match="2"):
-            main(["convert", str(tmp_path / "stock.pt"), *wrong])
-    assert sorted(tmp_path.iterdir()) == before
+@pytest.mark.parametrize("place", ["dictionary", "namespace", "args"])
+def test_fairseqs_own_model_is_of_fairseqs_own_task(place):
+    state = checkpoint("transformer_sinusoidal_tiny")
+    options = {"_name": "fast_translation", "task": "fast_translation", "source_lang": "en"}
+    if place == "args":
+        args = argparse.Namespace(**{**vars(state["cfg"]["model"]), **options})
+        task = convert_checkpoint({**state, "args": args, "cfg": None}, "fairseq")["args"]
+    else:
+        state["cfg"]["task"] = options if place == "dictionary" else argparse.Namespace(**options)
+        task = convert_checkpoint(state, "fairseq")["cfg"]["task"]
+        task = argparse.Namespace(**task) if place == "dictionary" else task
+        assert task._name == "translation"
+    assert (task.task, task.source_lang) == ("translation", "en")

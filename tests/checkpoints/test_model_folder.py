@@ -1,5 +1,6 @@
 """What is refused when a model folder is opened: every file that is missing, damaged or not the model's."""
 
+import argparse
 import json
 import threading
 import warnings
@@ -154,6 +155,14 @@ def test_prepare_json_names_the_languages_that_a_checkpoint_does_not(nameless):
     assert read_languages(nameless) == ("en", "de")
     assert load_model(nameless).encoder.dictionary[4] == "w0"
     assert Translator(nameless).processing.target == "de"
+
+
+def test_a_checkpoint_with_args_names_its_languages(nameless):
+    state = torch.load(nameless / "checkpoint.pt", weights_only=True)
+    args = argparse.Namespace(**{**state["cfg"]["model"].__dict__, "source_lang": "en", "target_lang": "de"})
+    torch.save({**state, "args": args, "cfg": None}, nameless / "checkpoint.pt")
+    (nameless / "prepare.json").unlink()
+    assert read_languages(nameless) == ("en", "de")
 
 
 def test_a_prepare_json_that_was_edited_does_not_blame_the_user_for_files_not_given(folder):

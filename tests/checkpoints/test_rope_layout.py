@@ -34,3 +34,7 @@ def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, ca
     assert capsys.readouterr().out == f"{source}: {out} in the layout interleaved\n"
     assert "in the layout half already" in failure(capsys, "convert", out, "--to", "half", "--out", tmp_path / "c.pt")
     assert not (tmp_path / "c.pt").exists()
+    state["model"] = {name: value for name, value in state["model"].items() if "decoder.layers" not in name}
+    save_checkpoint(state, tmp_path / "a.pt")
+    message = failure(capsys, "convert", source, "--to", "half", "--out", tmp_path / "c.pt")
+    assert "no projections of the decoder's self-attention" in message and not (tmp_path / "c.pt").exists()

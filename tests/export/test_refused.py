@@ -29,6 +29,7 @@ REFUSED = {
         "--activation-fn relu_squared cannot be exported: CTranslate2's",
     ),
     "scale_attn": (dict(scale_attn=True), "--scale-attn cannot be exported to CTranslate2: an attention there"),
+    "quant_noise_scalar": (dict(quant_noise_scalar=0.1), "--quant-noise-scalar cannot be exported to CTranslate2"),
     "scale_heads": (dict(scale_heads=True), "--scale-heads cannot be exported to CTranslate2: heads there"),
     "scale_fc": (dict(scale_fc=True), "--scale-fc cannot be exported to CTranslate2: a feed-forward network there"),
     "scale_resids": (dict(scale_resids=True), "--scale-resids cannot be exported to CTranslate2: residual"),

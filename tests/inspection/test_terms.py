@@ -98,12 +98,18 @@ def test_tupe_s_correlations_are_the_formula_with_the_special_symbol_where_it_st
     close(tupe_correlations(model, side, 9), expected.detach())
 
 
-@pytest.mark.parametrize("kind,side", [("mlm", "encoder"), ("lm", "decoder")])
-def test_a_masked_model_has_its_symbol_first_and_a_causal_one_has_none(kind, side):
+@pytest.mark.parametrize(
+    "kind,side,begins", [("mlm", "encoder", False), ("lm", "decoder", False), ("lm", "decoder", True)]
+)
+def test_a_masked_model_has_its_symbol_first_and_a_causal_one_only_where_texts_begin_with_it(kind, side, begins):
     """The column of the symbol is the same for all queries, and no other one is."""
-    maps = tupe_correlations(build_felt("tupe_a", kind), side, 9)
+    model = build_felt("tupe_a", kind)
+    if kind == "lm":
+        assert not model.begins_with_symbol
+        model.begins_with_symbol = begins
+    maps = tupe_correlations(model, side, 9)
     same = [bool((maps[:, j + 1 :, j] == maps[:, -1:, j]).all()) for j in range(7)]
-    assert same == [kind == "mlm"] + [False] * 6
+    assert same == [kind == "mlm" or begins] + [False] * 6
     other = "decoder" if side == "encoder" else "encoder"
     with pytest.raises(ValueError, match=f"this language model has no {other}: choose --side {side}"):
         tupe_correlations(build_felt("tupe_a", kind), other, 9)

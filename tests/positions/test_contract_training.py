@@ -10,22 +10,24 @@ pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
 
 
 @pytest.mark.parametrize("dtype,tolerance", [(torch.bfloat16, 0.1), (torch.float16, 0.015)])
-def test_half_precision_is_close_to_fp32(encoding, dtype, tolerance):
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_is_close_to_fp32(encoding, kind, dtype, tolerance):
     """Tolerance: about ten roundings of the dtype (2^-8, 2^-11) relative to logits of size one."""
-    model = build_felt(encoding)
-    source, target = sentences(2, 30), decoder_input(sentences(2, 30, seed=2))
+    model = build_felt(encoding, kind)
+    source, target = texts(2, 30), decoder_input(sentences(2, 30, seed=2))
     expected = logits(model, source, target)
-    actual = logits(build_felt(encoding).to(dtype), source, target)
+    actual = logits(build_felt(encoding, kind).to(dtype), source, target)
     assert (actual.float() - expected).abs().max() < tolerance * max(1.0, expected.abs().max().item())
 
 
-def test_autocast_is_close_to_fp32_and_trains(encoding):
+@pytest.mark.parametrize("kind", KINDS)
+def test_autocast_is_close_to_fp32_and_trains(encoding, kind):
     """As ``--amp`` does; tolerance as for bfloat16 above."""
-    model = build_felt(encoding, dropout=0.0).train()
-    source, target = pad(sentences(2, 20), left=1), decoder_input(sentences(2, 20, seed=2))
+    model = build_felt(encoding, kind, dropout=0.0).train()
+    source, target = pad(texts(2, 20), left=1), decoder_input(sentences(2, 20, seed=2))
     expected = logits(model, source, target)
     with torch.autocast("cpu", torch.bfloat16):
-        actual = model(source, None, target)[0]
+        actual = output(model, source, target)
     actual.float().logsumexp(-1).sum().backward()
     assert (actual.float() - expected).abs().max() < 0.1 * max(1.0, expected.abs().max().item())
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)

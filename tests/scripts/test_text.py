@@ -54,12 +54,17 @@ def masked(corpus, tmp_path_factory):
 
 def test_a_causal_model_of_bytes_says_how_many_bits_a_byte_has(corpus, tmp_path):
     path = recipe(tmp_path, "bytes", "language_modeling", "roformer_lm_tiny", "decoder", "--subwords bytes", average=2)
+    path.write_text(
+        path.read_text().replace('flags = "', 'flags = "--shorten-method truncate ')
+    )  # of the training alone
     first = reproduce(tmp_path, path, corpus)
     info = json.loads((tmp_path / "bytes/data/prepare.json").read_text())
     assert info["kind"] == "text" and info["tokens"] == info["bytes"] and info["documents"]["train"] == 2
     assert info["bytes"]["test"] == (tmp_path / "bytes/data/raw/test.en").stat().st_size
     result = read_result(tmp_path / "bytes/results/bytes-roformer_lm_tiny-seed1.json")
     scores = {key: entry["score"] for key, entry in result["tests"]["test"]["scores"].items()}
+    (run,) = (tmp_path / "bytes").glob("*/*/scores/test.gen.txt")
+    assert f'"test_wpb": "{info["tokens"]["test"]}"' in run.read_text()  # one batch has the whole text
     assert scores["bits_per_byte"] == pytest.approx(scores["loss"], abs=1e-4)  # of bytes, the same
     assert scores["perplexity"] == pytest.approx(2 ** scores["loss"], rel=4e-4)  # the loss is rounded
     assert 4 < scores["loss"] < 9 and result["training"]["averaged"] == 2  # 8 bits at random

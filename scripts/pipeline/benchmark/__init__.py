@@ -7,12 +7,6 @@ builds models as fairseq's own tools do.
 import logging
 import warnings
 
-from ..command import Failure
-
-
-class BenchmarkError(Failure):
-    """The request cannot be measured; the message is one line."""
-
 
 def quiet() -> None:
     """Shows only errors from now on: no reports of fairseq, no warnings of PyTorch and hydra about fairseq's calls."""

@@ -9,11 +9,11 @@ from typing import Sequence
 
 import torch
 
-from ..command import Parser, run, split_at_dashes, to_path
+from ..command import Failure, Parser, run, split_at_dashes, to_path
 from ..files import read_json, write_json
 from ..paths import ROOT
 from ..shape import COMMAND, problem
-from . import BenchmarkError, machine, quiet
+from . import machine, quiet
 from .output import as_command, as_text, measured_as
 
 BENCHMARKS = ("train", "decode", "rope", "attention", "criterion", "prepare")
@@ -55,20 +55,20 @@ def check(args: argparse.Namespace, command: str) -> None:
     """Checks and completes the options that all share.
 
     Raises:
-        BenchmarkError: a number, a device or a folder that cannot be used, or a file with figures of another command.
+        Failure: a number, a device or a folder that cannot be used, or a file with figures of another command.
     """
     if args.repeats < 2:
-        raise BenchmarkError(f"--repeats must be at least 2, not {args.repeats}")
+        raise Failure(f"--repeats must be at least 2, not {args.repeats}")
     for name, value in vars(args).items():
         values = value if isinstance(value, list) else [value]
         if any(isinstance(number, int) and number < 0 for number in values):
-            raise BenchmarkError(f"--{name.replace('_', '-')} must not be negative")
+            raise Failure(f"--{name.replace('_', '-')} must not be negative")
     if args.flags and args.command not in TRAINED:
-        raise BenchmarkError(f"{args.command} takes no flags of fairseq-train")
+        raise Failure(f"{args.command} takes no flags of fairseq-train")
     if args.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # fairseq would compute the norm of the gradients on a GPU
     if args.device == "cuda" and not torch.cuda.is_available():
-        raise BenchmarkError("--device cuda: PyTorch sees no GPU here")
+        raise Failure("--device cuda: PyTorch sees no GPU here")
     args.device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if args.out and (args.out == RESULTS or args.out.is_dir()):
         args.out = args.out / f"benchmark-{args.command}-{args.device.type}.json"
@@ -78,13 +78,13 @@ def check(args: argparse.Namespace, command: str) -> None:
 
 def _check_file(out: Path, command: str) -> None:
     if out.suffix != ".json":
-        raise BenchmarkError(f"{out}: no such folder for --out; make it, or name a file that ends in .json")
+        raise Failure(f"{out}: no such folder for --out; make it, or name a file that ends in .json")
     if not out.resolve().parent.is_dir():
-        raise BenchmarkError(f"{out.parent}: no such folder for --out")
+        raise Failure(f"{out.parent}: no such folder for --out")
     if out.exists():
         before = read_json(out)
         if problem(before, {"command": COMMAND}) or not measured_as(before["command"], command):
-            raise BenchmarkError(f"{out} has the figures of another command: name another file, or remove this one")
+            raise Failure(f"{out} has the figures of another command: name another file, or remove this one")
 
 
 def main(argv: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from fairseq.modules import MultiheadAttention
 from fairseq_rope.attention import SELF_ATTENTION
 from fairseq_rope.positions import POSITIONS, Stack, Steps
 
-from . import BenchmarkError
+from ..command import Failure
 from .machine import PRECISIONS
 from .output import Result
 from .timing import compared, interleaved
@@ -56,7 +56,7 @@ def attention_pass(
 def run(args: argparse.Namespace) -> Result:
     """Measures a self-attention by length, in both directions and causal."""
     if min(args.lengths) < 1:
-        raise BenchmarkError("--lengths must be at least 1")
+        raise Failure("--lengths must be at least 1")
     rows: List[Dict[str, Any]] = []
     rest = (PRECISIONS[args.precision], args.device)
     for length in args.lengths:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, MaskTokensDataset
 
-from . import BenchmarkError
+from ..command import Failure
 
 MEAN_LENGTH = 28
 """Tokens of a mean sentence of WMT14 English-German in 37,000 subwords, with ``</s>``."""
@@ -19,7 +19,7 @@ def dictionary(types: int) -> Dictionary:
     """A dictionary with this number of types, including the special symbols."""
     words = Dictionary()
     if types <= len(words):
-        raise BenchmarkError(f"--vocabulary must be more than the {len(words)} special symbols, not {types}")
+        raise Failure(f"--vocabulary must be more than the {len(words)} special symbols, not {types}")
     for number in range(types - len(words)):
         words.add_symbol(f"w{number}")
     return words
@@ -48,7 +48,7 @@ def choose_lengths(tokens: int, sentences: int, length: int) -> List[Tuple[int, 
     if length:
         return [(length, length)] * sentences
     if sentences > POOL:
-        raise BenchmarkError(f"a batch of {sentences:,} sentences is larger than the pool of {POOL:,}: give --length")
+        raise Failure(f"a batch of {sentences:,} sentences is larger than the pool of {POOL:,}: give --length")
     source, target = wmt_lengths()
     middle = sum(np.searchsorted(source, MEAN_LENGTH, side) for side in ("left", "right")) // 2
     first = min(max(0, middle - sentences // 2), POOL - sentences)

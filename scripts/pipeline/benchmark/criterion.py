@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from fairseq_rope.training.linear_loss import linear_label_smoothed_nll_loss
 
-from . import BenchmarkError
+from ..command import Failure
 from .machine import PRECISIONS
 from .output import Result
 from .timing import compared, interleaved
@@ -47,7 +47,7 @@ def gradients(loss: Loss, args: argparse.Namespace, precision: str) -> Callable[
 def run(args: argparse.Namespace) -> Result:
     """Measures both losses with the gradients of features and weight."""
     if min(args.tokens, args.width, args.vocabulary) < 1:
-        raise BenchmarkError("--tokens, --width and --vocabulary must be at least 1")
+        raise Failure("--tokens, --width and --vocabulary must be at least 1")
     rows: List[Dict[str, Any]] = []
     for precision in args.precisions:
         passes = {name: gradients(loss, args, precision) for name, loss in LOSSES.items()}

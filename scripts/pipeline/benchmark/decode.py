@@ -14,8 +14,8 @@ from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_rope.export import export_model
 
+from ..command import Failure
 from ..translation.engines import search_options
-from . import BenchmarkError
 from .batch import about, make_batch
 from .decode_systems import OWN_CONVERTER, SEARCHES, Candidate, Hypotheses, Systems, function_of
 from .machine import peaks
@@ -162,10 +162,10 @@ def run(args: argparse.Namespace) -> Result:
     for arch in args.archs:
         check_arch(arch)
     if min(args.length, args.beam, *args.sentences) < 1:
-        raise BenchmarkError("--length, --beam and --sentences must be at least 1")
+        raise Failure("--length, --beam and --sentences must be at least 1")
     systems = Systems(args)
     if args.length >= systems.stock.max_decoder_positions():
-        raise BenchmarkError(f"--length must be less than {systems.stock.max_decoder_positions()}, not {args.length}")
+        raise Failure(f"--length must be less than {systems.stock.max_decoder_positions()}, not {args.length}")
     candidates = all_candidates(systems, list(dict.fromkeys(args.archs)), args.precisions)
     rates = peaks(args.precisions, args.device)
     measured = [measure(systems, candidates, sentences, rates) for sentences in args.sentences]

@@ -12,7 +12,8 @@ from unittest.mock import patch
 
 import torch
 
-from . import BenchmarkError, quiet
+from ..command import Failure
+from . import quiet
 
 STEPS = 3
 MIB = 1 << 20
@@ -56,11 +57,11 @@ def peak_memory(build: Callable[..., Callable[[], Any]], device: torch.device, *
     """:func:`measure` in a new process; ``build`` is a function of a module.
 
     Raises:
-        BenchmarkError: the process was killed.
+        Failure: the process was killed.
     """
     torch.cuda.empty_cache()
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=quiet) as pool:
         try:
             return pool.submit(measure, build, device, torch.get_num_threads(), *arguments).result()
         except BrokenProcessPool:
-            raise BenchmarkError("the process whose memory was measured was killed: out of memory?") from None
+            raise Failure("the process whose memory was measured was killed: out of memory?") from None

@@ -14,7 +14,7 @@ from torch import nn
 
 import fairseq_rope  # noqa: F401  (registers the architectures)
 
-from . import BenchmarkError
+from ..command import Failure
 
 STOCK = "transformer_wmt_en_de"
 """fairseq's own transformer of base size, the model of the candidate ``stock``."""
@@ -23,20 +23,20 @@ Flops = Dict[str, float]
 
 
 def check_arch(arch: str) -> None:
-    """Raises BenchmarkError if ``arch`` is not registered."""
+    """Raises Failure if ``arch`` is not registered."""
     if arch not in ARCH_MODEL_REGISTRY:
-        raise BenchmarkError(f"unknown architecture '{arch}': `fairseq-rope info` lists this plugin's")
+        raise Failure(f"unknown architecture '{arch}': `fairseq-rope info` lists this plugin's")
 
 
 def configure(parser: argparse.ArgumentParser, flags: Sequence[str], bf16: bool = False) -> Any:
     """The configuration that a tool of fairseq makes of its flags.
 
     Raises:
-        BenchmarkError: fairseq's parser refuses a flag.
+        Failure: fairseq's parser refuses a flag.
     """
 
     def refuse(message: str) -> NoReturn:
-        raise BenchmarkError(f"fairseq refuses the flags: {message}")
+        raise Failure(f"fairseq refuses the flags: {message}")
 
     parser.error = refuse  # type: ignore[method-assign]
     args = options.parse_args_and_arch(parser, ["no-data", *flags, *(["--bf16"] if bf16 else [])])
@@ -56,12 +56,12 @@ def build_model(task: Any, cfg: Any) -> Any:
     """The model of a configuration, with fairseq's initial parameters.
 
     Raises:
-        BenchmarkError: the options do not fit together.
+        Failure: the options do not fit together.
     """
     try:
         return task.build_model(cfg.model)
     except ValueError as error:
-        raise BenchmarkError(str(error)) from None
+        raise Failure(str(error)) from None
 
 
 def same_parameters(model: nn.Module, other: nn.Module) -> bool:

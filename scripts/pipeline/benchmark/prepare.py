@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List
 
+from ..command import Failure
 from ..corpus.cleaning import clean
-from ..corpus.text import CorpusError
 from ..paths import ROOT
 from ..steps import stamp_path
-from . import BenchmarkError
 from .enlarge import enlarge
 from .output import Result
 from .timing import digits, interleaved, spread
@@ -36,7 +35,7 @@ def call(*words: Any, source: Any = None, target: Any = None) -> None:
     """Runs a command, as a filter from one file to another if these are given.
 
     Raises:
-        BenchmarkError: the command fails.
+        Failure: the command fails.
     """
     venv = os.environ.get("VENV", sys.prefix)
     path = f"{venv}/bin{os.pathsep}{os.environ['PATH']}"
@@ -46,7 +45,7 @@ def call(*words: Any, source: Any = None, target: Any = None) -> None:
         done = subprocess.run(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment)
     if done.returncode:
         reason = (done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"])[-1]
-        raise BenchmarkError(f"{command[0]} failed: {reason}")
+        raise Failure(f"{command[0]} failed: {reason}")
 
 
 def ours(corpus: Path, out: Path, merges: int) -> Times:
@@ -101,19 +100,16 @@ def make_corpus(prefix: str, pairs: int, folder: Path) -> int:
         shutil.copy(DEMO / file, folder / file)
     with (DEMO / "train.en").open("rb") as lines:
         copies = 1 if prefix else -(-pairs // sum(1 for _ in lines))
-    try:
-        counts = [enlarge(prefix or str(DEMO / "train"), str(folder / "train"), lang, copies, 20) for lang in LANGUAGES]
-    except CorpusError as error:
-        raise BenchmarkError(str(error)) from None
+    counts = [enlarge(prefix or str(DEMO / "train"), str(folder / "train"), lang, copies, 20) for lang in LANGUAGES]
     if min(counts) < 1 or counts[0] != counts[1]:
-        raise BenchmarkError(f"--corpus {prefix}: {counts[0]} and {counts[1]} lines: the two sides must be aligned")
+        raise Failure(f"--corpus {prefix}: {counts[0]} and {counts[1]} lines: the two sides must be aligned")
     return counts[0]
 
 
 def run(args: argparse.Namespace) -> Result:
     """Measures the whole preparation and its steps."""
     if min(args.pairs, args.merges) < 1:
-        raise BenchmarkError("--pairs and --merges must be at least 1")
+        raise Failure("--pairs and --merges must be at least 1")
     times: Dict[str, List[Times]] = {OURS: [], PLAIN: []}
     with tempfile.TemporaryDirectory(prefix="benchmark.") as temporary:
         folder = Path(temporary)

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from . import BenchmarkError
+from ..command import Failure
 from .timing import synchronize
 
 OPERATORS = 12
@@ -21,7 +21,7 @@ def shares(call: Callable[[], Any], device: torch.device) -> Dict[str, str]:
     work the profiler makes slower.
 
     Raises:
-        BenchmarkError: the profiler cannot see the GPU.
+        Failure: the profiler cannot see the GPU.
     """
     on_gpu = device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
@@ -40,7 +40,7 @@ def shares(call: Callable[[], Any], device: torch.device) -> Dict[str, str]:
             times[event.key] = times.get(event.key, 0.0) + own
     total = sum(times.values())
     if not total:
-        raise BenchmarkError("the profiler sees no work of the device: leave out --profile")
+        raise Failure("the profiler sees no work of the device: leave out --profile")
     largest = sorted(times, key=lambda name: -times[name])[:OPERATORS]
     found = {"busy": f"{total / 1e6 / seconds:.1%}"} if on_gpu else {}
     found.update({name: f"{times[name] / total:.1%}" for name in largest if times[name]})

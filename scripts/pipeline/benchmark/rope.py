@@ -12,7 +12,7 @@ from torch import Tensor
 from fairseq_rope.positions import Stack, Steps
 from fairseq_rope.positions.rope import LAYOUTS, RotaryEncoding, RotaryOptions
 
-from . import BenchmarkError
+from ..command import Failure
 from .machine import PRECISIONS
 from .output import Result
 from .timing import compared, interleaved
@@ -102,7 +102,7 @@ def repeated(call: Callable[[], Any]) -> Callable[[], None]:
 def run(args: argparse.Namespace) -> Result:
     """Measures the rotation of q and k against a copy of them in the same memory layout."""
     if min(args.sentences, args.length, args.heads, args.head_dim) < 1 or args.head_dim % 2:
-        raise BenchmarkError("--sentences, --length and --heads must be at least 1, --head-dim even")
+        raise Failure("--sentences, --length and --heads must be at least 1, --head-dim even")
     rows: List[Dict[str, Any]] = []
     for precision in args.precisions:
         for name, calls in passes(args, precision).items():

@@ -9,7 +9,7 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.optim import OPTIMIZER_REGISTRY
 from fairseq.trainer import Trainer
 
-from . import BenchmarkError
+from ..command import Failure
 from .batch import about, dictionary
 from .kinds import KINDS, Kind
 from .machine import PRECISIONS, peaks
@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
         """The candidate that ``text`` describes, with these defaults; the criterion's is that of the kind.
 
         Raises:
-            BenchmarkError: a part of ``text`` is not registered.
+            Failure: a part of ``text`` is not registered.
         """
         system, _, own_precision = text.removesuffix(COMPILED).partition("@")
         if system == "stock":
@@ -57,7 +57,7 @@ class Candidate(NamedTuple):
         known: Sequence[Any] = (CRITERION_REGISTRY, OPTIMIZER_REGISTRY, PRECISIONS)
         for what, registry in zip(("criterion", "optimizer", "precision"), known):
             if getattr(self, what) not in registry:
-                raise BenchmarkError(f"unknown {what} '{getattr(self, what)}' in '{text}'")
+                raise Failure(f"unknown {what} '{getattr(self, what)}' in '{text}'")
         return self
 
 
@@ -99,11 +99,11 @@ def loss_of_step(trainer: Trainer, batch: Dict[str, Any]) -> float:
     """Makes a training step.
 
     Raises:
-        BenchmarkError: the memory of the GPU is full, which fairseq only logs.
+        Failure: the memory of the GPU is full, which fairseq only logs.
     """
     done = trainer.train_step([batch])
     if done is None:
-        raise BenchmarkError("out of memory: give fewer --tokens or --archs")
+        raise Failure("out of memory: give fewer --tokens or --archs")
     return float(done["loss"])
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Dict, Iterator, List, Optional, Tuple
 
-from .download import ArchiveError
+from ..command import Failure
 from .text import CorpusError, lines, raw_lines
 
 LARGEST_TEXT = 8 << 30
@@ -28,7 +28,7 @@ def read_member(path: Path, member: str, like: str = "") -> Iterator[str]:
         like: member of the other side; if both are in SGML, the segments come in its order.
 
     Raises:
-        ArchiveError: the member is missing or too large, the archive is damaged, the text is not UTF-8, or the two
+        Failure: the member is missing or too large, the archive is damaged, the text is not UTF-8, or the two
             sides have other segments.
     """
     if member.endswith(".sgm"):
@@ -46,7 +46,7 @@ def read_file(path: Path, like: Optional[Path] = None) -> Iterator[str]:
         like: file of the other side; if both are in SGML, the segments come in its order.
 
     Raises:
-        ArchiveError: the file is missing, not UTF-8, damaged or too large, or the two sides have other segments.
+        Failure: the file is missing, not UTF-8, damaged or too large, or the two sides have other segments.
     """
     try:
         if path.suffix == ".sgm":
@@ -54,34 +54,34 @@ def read_file(path: Path, like: Optional[Path] = None) -> Iterator[str]:
             yield from _ordered(_file_segments(path), order, str(path))
         else:
             yield from lines(path)
-    except (CorpusError, OSError) as error:
-        raise ArchiveError(str(error)) from None
+    except OSError as error:
+        raise Failure(str(error)) from None
 
 
 def sgm_segments(data: bytes, name: str) -> Segments:
     """The segments of a test set in NIST's SGML, without entities.
 
     Raises:
-        ArchiveError: a document comes twice, its segments are not numbered 1, 2, 3, ..., or there are none.
+        Failure: a document comes twice, its segments are not numbered 1, 2, 3, ..., or there are none.
     """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ArchiveError(f"{name}: not UTF-8 ({error.reason})") from None
+        raise Failure(f"{name}: not UTF-8 ({error.reason})") from None
     segments: Segments = {}
     for document in re.split(r"(?i)<doc\b", text)[1:]:
         title = re.match(r'(?is)[^>]*\bdocid\s*=\s*(?:"([^"]*)"|([^\s">]+))', document)
         identity = (title[1] or title[2]) if title else ""
         numbered = re.findall(r'(?is)<seg\s+id\s*=\s*"?(\d+)"?\s*>(.*?)</seg>', document)
         if [int(number) for number, _ in numbered] != list(range(1, len(numbered) + 1)):
-            raise ArchiveError(f"{name}: the segments of document '{identity}' are not in order")
+            raise Failure(f"{name}: the segments of document '{identity}' are not in order")
         if (identity, 1) in segments:
-            raise ArchiveError(f"{name}: document '{identity}' comes twice")
+            raise Failure(f"{name}: document '{identity}' comes twice")
         segments.update(
             {(identity, int(number)): " ".join(html.unescape(segment).split()) for number, segment in numbered}
         )
     if not segments:
-        raise ArchiveError(f"{name}: has no segments: is it a test set in SGML?")
+        raise Failure(f"{name}: has no segments: is it a test set in SGML?")
     return segments
 
 
@@ -91,7 +91,7 @@ def _ordered(segments: Segments, order: Optional[Segments], name: str) -> List[s
     alone = sorted(segments.keys() ^ order.keys())
     if alone:
         document, number = alone[0]
-        raise ArchiveError(
+        raise Failure(
             f"{name}: segment {number} of document '{document}' is on one side alone: the two sides must be aligned"
         )
     return [segments[key] for key in order]
@@ -120,12 +120,12 @@ def _opened(path: Path, member: str, largest: int) -> Iterator[IO[bytes]]:
                     yield file
                     return
     except CorpusError as error:
-        raise ArchiveError(f"{path}: {error}") from None
+        raise Failure(f"{path}: {error}") from None
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise ArchiveError(f"{path}: cannot be read ({error}): remove it and download it again") from None
-    raise ArchiveError(f"{path}: has no {member}: is it the archive from the address that this tool names?")
+        raise Failure(f"{path}: cannot be read ({error}): remove it and download it again") from None
+    raise Failure(f"{path}: has no {member}: is it the archive from the address that this tool names?")
 
 
 def _check_size(size: int, largest: int, name: str) -> None:
     if size > largest:
-        raise ArchiveError(f"{name} has {size:,} bytes, and {largest:,} are the most: is it the right file?")
+        raise Failure(f"{name} has {size:,} bytes, and {largest:,} are the most: is it the right file?")

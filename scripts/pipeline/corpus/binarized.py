@@ -11,10 +11,9 @@ from typing import Any, Dict, Tuple
 
 from fairseq.data import Dictionary, data_utils
 
-from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 
-from ..command import Failure, say
+from ..command import Failure, as_failure, say
 from ..files import copy, replacing_folder, sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..prepared import MODELS, NAME, Prepared
@@ -97,10 +96,8 @@ class Binarized:
         return dict(sorted(files.items()))
 
     def _dictionary(self, lang: str) -> Dictionary:
-        try:
+        with as_failure():
             return read_dictionary(self.files[f"dict.{lang}.txt"], REMEDY)
-        except CheckpointError as error:
-            raise Failure(str(error)) from None
 
     def _check_marks(self) -> None:
         """Raises Failure if a tenth of the types has the mark of other subwords than the user says."""

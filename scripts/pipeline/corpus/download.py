@@ -23,17 +23,13 @@ BLOCK = 1 << 20
 SUMS = "SHA256SUMS"
 
 
-class ArchiveError(Failure):
-    """An archive cannot be downloaded or used; the message is one line and names the remedy."""
-
-
 def read_sums(folder: Path) -> Dict[str, str]:
     """Maps file names to hashes, from ``SHA256SUMS``; empty without that file."""
     path = folder / SUMS
     text = path.read_bytes().decode("utf-8", errors="replace") if path.exists() else ""
     rows = [line.split() for line in text.splitlines()]
     if any(len(row) != 2 or not re.fullmatch("[0-9a-f]{64}", row[0]) for row in rows):
-        raise ArchiveError(f"{path}: not lines of a hash and a name: remove it to have the hashes recorded anew")
+        raise Failure(f"{path}: not lines of a hash and a name: remove it to have the hashes recorded anew")
     return {name: digest for digest, name in rows}
 
 
@@ -46,7 +42,7 @@ def download(url: str, folder: Path) -> Path:
     """Downloads the gzip file at ``url`` to ``folder`` if it is missing, and checks it against ``SHA256SUMS``.
 
     Raises:
-        ArchiveError: there is no answer, no such file, too little data, or another hash than before.
+        Failure: there is no answer, no such file, too little data, or another hash than before.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path, sums = folder / url.rsplit("/", 1)[1], read_sums(folder)
@@ -55,7 +51,7 @@ def download(url: str, folder: Path) -> Path:
     digest = sha256(path)
     expected = sums.setdefault(path.name, digest)
     if digest != expected:
-        raise ArchiveError(
+        raise Failure(
             f"{path}: its SHA-256 is {digest}, but {expected} is in {SUMS}: remove the file to download it again, "
             f"or its line in {SUMS} if the new one is right"
         )
@@ -81,10 +77,10 @@ def _fetch(url: str, path: Path) -> None:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
             part.unlink()  # not the beginning of the present file
             return _fetch(url, path)
-        raise ArchiveError(f"{url}: {error.code} {error.reason}: try another --mirror") from None
+        raise Failure(f"{url}: {error.code} {error.reason}: try another --mirror") from None
     except (urllib.error.URLError, OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        raise ArchiveError(f"{url}: {reason}: call again to go on, or try another --mirror") from None
+        raise Failure(f"{url}: {reason}: call again to go on, or try another --mirror") from None
     check_gzip(part)
     os.replace(part, path)
 
@@ -92,7 +88,7 @@ def _fetch(url: str, path: Path) -> None:
 def _check_space(folder: Path, total: Optional[int], have: int, url: str) -> None:
     free = shutil.disk_usage(folder).free
     if total is not None and total - have > free:
-        raise ArchiveError(f"{url}: {total - have:,} bytes to come, but {free:,} are free in {folder}: make room")
+        raise Failure(f"{url}: {total - have:,} bytes to come, but {free:,} are free in {folder}: make room")
 
 
 def _copy(answer: IO[bytes], part: Path, have: int, total: Optional[int], label: str) -> None:
@@ -109,11 +105,11 @@ def _copy(answer: IO[bytes], part: Path, have: int, total: Optional[int], label:
 
 
 def check_gzip(path: Path) -> None:
-    """Raises ArchiveError, and removes the file, if it is not a complete gzip file."""
+    """Raises Failure, and removes the file, if it is not a complete gzip file."""
     try:
         with gzip.open(path, "rb") as file:
             while file.read(BLOCK):
                 pass
     except (OSError, EOFError, zlib.error) as error:
         path.unlink()
-        raise ArchiveError(f"{path}: not a complete gzip file ({error}): call again, or try another --mirror") from None
+        raise Failure(f"{path}: not a complete gzip file ({error}): call again, or try another --mirror") from None

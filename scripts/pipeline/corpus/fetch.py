@@ -70,7 +70,7 @@ def fetch(out: Path, mirror: Optional[str], news_commentary: int, own: Own) -> N
     """Downloads what is missing, checks all of it, and makes the text if it is not there yet.
 
     Raises:
-        ArchiveError: an archive cannot be downloaded or used.
+        Failure: an archive cannot be downloaded or used.
     """
     folder = out / "archives"
     for archive in archives(news_commentary, own):

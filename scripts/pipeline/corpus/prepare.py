@@ -130,15 +130,18 @@ class Preparation:
         write_json(self.out / "clean.json", clean(source, target, self.langs, 1, args.max_length, ratio, most))
 
     def _binarize(self) -> None:
-        logging.disable(logging.INFO)  # what fairseq says when it is imported
-        from .binarize import binarize
-
         files = {subset: "train.clean" if subset == "train" else subset for subset in self.prefixes}
-        counts = binarize(
-            self.out / self.splitting.folder, self.langs, files, self.out / "bin", self.args.workers, LINES
-        )
-        (self.out / "prepare.json").unlink(missing_ok=True)  # of other data, if a kill comes before the new one
-        write_json(self.out / "binarize.json", counts)
+        binarize_split(self.out, self.splitting.folder, self.langs, files, self.args.workers)
+
+
+def binarize_split(out: Path, folder: str, langs: Sequence[str], files: Dict[str, str], workers: int) -> None:
+    """Binarises the split text of a preparation, ``files`` by subset, and writes ``binarize.json``."""
+    logging.disable(logging.INFO)  # what fairseq says when it is imported
+    from .binarize import binarize
+
+    counts = binarize(out / folder, langs, files, out / "bin", workers, LINES)
+    (out / "prepare.json").unlink(missing_ok=True)  # of other data, if a kill comes before the new one
+    write_json(out / "binarize.json", counts)
 
 
 def check_out(out: Path, given: Sequence[Path]) -> None:

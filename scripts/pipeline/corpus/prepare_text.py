@@ -15,7 +15,6 @@ Examples:
 """
 
 import argparse
-import logging
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Set
 
@@ -28,8 +27,8 @@ from ..steps import Steps
 from . import summary
 from .documents import HELD_OUT, copy_documents, find_files, is_json
 from .options import add_subwords, check_subwords, completed, given_options
-from .prepare import check_out, check_room
-from .splitting import LINES, SPLITTINGS
+from .prepare import binarize_split, check_out, check_room
+from .splitting import SPLITTINGS
 
 COPIES = {"bpe": 5, "sentencepiece": 4, "bytes": 8}
 """Size of the prepared data relative to the raw text."""
@@ -162,13 +161,8 @@ class TextPreparation:
         copy_documents(self.sets, self.out / "raw", args.language, args.document_start or "", args.hold_out or 0)
 
     def _binarize(self) -> None:
-        logging.disable(logging.INFO)  # what fairseq says when it is imported
-        from .binarize import binarize
-
-        folder, names = self.out / self.splitting.folder, {subset: subset for subset in self.subsets}
-        counts = binarize(folder, [self.args.language], names, self.out / "bin", self.args.workers, LINES)
-        (self.out / "prepare.json").unlink(missing_ok=True)  # of other data, if a kill comes before the new one
-        write_json(self.out / "binarize.json", counts)
+        files = {subset: subset for subset in self.subsets}
+        binarize_split(self.out, self.splitting.folder, [self.args.language], files, self.args.workers)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -24,10 +24,6 @@ BLOCK = 1 << 20
 Processes = Set["subprocess.Popen[bytes]"]
 
 
-class ShardError(Failure):
-    """The command failed, or wrote another number of lines; the message is one line."""
-
-
 @dataclass(frozen=True)
 class Shard:
     """A range of whole lines of a file."""
@@ -65,7 +61,7 @@ def run_shard(command: Sequence[str], source: Path, shard: Shard, target: Path, 
         running: holds the command's process while it runs.
 
     Raises:
-        ShardError: the command fails, or writes another number of lines than it read.
+        Failure: the command fails, or writes another number of lines than it read.
     """
     with replacing(target) as output, tempfile.TemporaryFile() as errors:
         with subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=output, stderr=errors) as process:
@@ -77,10 +73,10 @@ def run_shard(command: Sequence[str], source: Path, shard: Shard, target: Path, 
         if process.returncode:
             errors.seek(0)
             reason = errors.read().decode("utf-8", errors="replace").strip().splitlines() or ["no reason given"]
-            raise ShardError(f"{command[0]} failed with status {process.returncode}: {reason[-1][:300]}")
+            raise Failure(f"{command[0]} failed with status {process.returncode}: {reason[-1][:300]}")
         written = count_lines(Path(output.name))
         if written != shard.lines:
-            raise ShardError(f"{command[0]} made {written} lines of {shard.lines}: it must keep them apart, one by one")
+            raise Failure(f"{command[0]} made {written} lines of {shard.lines}: it must keep them apart, one by one")
 
 
 def _feed(process: "subprocess.Popen[bytes]", source: Path, shard: Shard) -> None:
@@ -122,7 +118,7 @@ def map_lines(
         depends: files that the command also reads; if their content changes, the output is made again.
 
     Raises:
-        ShardError: :func:`run_shard` fails; finished shards stay.
+        Failure: :func:`run_shard` fails; finished shards stay.
     """
     lines = even_shards(count_lines(source) + 1, workers, lines)
     folder, note = target.with_name(f"{target.name}.shards"), target.with_name(f".{target.name}.key")

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Callable, Dict, Iterator, List, Optional, Tuple
 
+from ..command import Failure
 from ..files import replacing
 from ..progress import Progress
 from .archive import read_file, read_member
-from .download import ArchiveError
 
 LANGS = ("en", "de")
 NAMES = {"train": "train", "valid": "newstest2013", "test": "newstest2014"}
@@ -81,7 +81,7 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
     """Writes ``OUT/NAME.{en,de}`` for each of :data:`NAMES`; returns the lines of each archive or own file.
 
     Raises:
-        ArchiveError: an archive is missing, damaged or empty, the two sides differ in length or segments, or the test
+        Failure: an archive is missing, damaged or empty, the two sides differ in length or segments, or the test
             set is filtered.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
     for archive in archives(news_commentary, own):
         path = folder / archive.name
         if not path.exists():
-            raise ArchiveError(f"{path} not found: download it first")
+            raise Failure(f"{path} not found: download it first")
         source, _ = archive.members
         sides: List[Reader] = [partial(read_member, path, member, source) for member in archive.members]
         parts.setdefault(archive.subset, []).append((archive.name, sides))
@@ -104,7 +104,7 @@ def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own
                 for name, readers in sources:
                     count = _copy(readers[side](), output, f"{name}, {lang}")
                     if counts.setdefault(name, count) != count:
-                        raise ArchiveError(
+                        raise Failure(
                             f"{name}: {LANGS[0]} has {counts[name]} lines, but {LANGS[1]} {count}: the two sides "
                             "must be aligned"
                         )
@@ -117,7 +117,7 @@ def _copy(lines: Iterator[str], output: IO[bytes], label: str) -> int:
     """Writes lines to a file; returns how many.
 
     Raises:
-        ArchiveError: there are none.
+        Failure: there are none.
     """
     count, progress = 0, Progress(label, None, "lines")
     for line in lines:
@@ -128,14 +128,14 @@ def _copy(lines: Iterator[str], output: IO[bytes], label: str) -> int:
     progress.to(count)
     progress.close()
     if not count:
-        raise ArchiveError(f"{label}: is empty: is it the right file?")
+        raise Failure(f"{label}: is empty: is it the right file?")
     return count
 
 
 def check_test_set(name: str, count: int) -> None:
-    """Raises ArchiveError if a test set with this number of lines is the filtered newstest2014."""
+    """Raises Failure if a test set with this number of lines is the filtered newstest2014."""
     if count == FILTERED_NEWSTEST2014:
-        raise ArchiveError(
+        raise Failure(
             f"{name}: {count} lines are the filtered newstest2014, whose scores do not compare with those of the "
             "papers: take the full one, 3,003 lines, from test-full.tgz"
         )

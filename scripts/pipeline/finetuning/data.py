@@ -4,10 +4,9 @@ from operator import ne
 from pathlib import Path
 from typing import List, Sequence
 
-from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 
-from ..command import Failure, say
+from ..command import Failure, as_failure, say
 from ..corpus.binarize import binarize_shard
 from ..corpus.shards import find_shards
 from ..files import copy, replacing_folder, write_json, write_text
@@ -34,10 +33,8 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
     prepared = read_prepared(run, remedy)
     processing = text_processing(run, prepared, prepared.source, prepared.target)
     prepared.check([file for file in run.iterdir() if file.name in prepared.sha256], remedy)
-    try:
+    with as_failure():
         words = read_dictionary(run / DICTIONARY, remedy)
-    except CheckpointError as error:
-        raise Failure(str(error)) from None
     processing.load(remedy, types(words))
     split = {name: [processing.split(list(example.sentences)) for example in found] for name, found in sets.items()}
     lines = {name: [shorten(sentences, longest) for sentences in found] for name, found in split.items()}
@@ -65,8 +62,9 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
 def shorten(sentences: Sequence[str], longest: int) -> List[str]:
     """The sentences of an example, without the ends that the model has no room for.
 
-    fairseq joins the first sentence with each of the others: ``<s> A </s> </s> B </s>``. As in BERT, the longer one of
-    a pair loses its end until both fit; fairseq itself would cut the pair, and with it all of B.
+    fairseq joins the first sentence with each of the others, ``<s> A </s> </s> B </s>``, or to rank, the other way. As
+    in BERT, the longer one of a pair loses its end until both fit; fairseq itself would cut the pair, and with it all
+    of B.
 
     Args:
         sentences: their tokens, separated by spaces.

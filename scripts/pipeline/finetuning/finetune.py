@@ -24,17 +24,16 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..command import Failure, fill, run, say
-from ..failures import last_error_in
-from ..files import read_lines, read_shaped, sha256, write_json, write_text
+from ..files import read_lines, read_shaped, sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
 from ..prepared import NAME, read_prepared
-from ..provenance import provenance
+from ..provenance import write_record
 from ..recipes import load_recipe
 from ..results.file import read_result, set_aside, write_result
 from ..scoring.blocks import read_blocks
 from ..scoring.metrics import table
-from ..scoring.options import averaged, check_average
+from ..scoring.options import averaged, tell_of_later_checkpoints
 from ..settings import check_flags
 from ..shape import SEED, TEXT, WHOLE
 from ..steps import Steps
@@ -51,7 +50,7 @@ WARM_UP = 0.06
 
 FIXED = (
     *("--max-update", "--max-tokens", "--max-sentences", "--update-freq", "--required-batch-size-multiple"),
-    *("--regression-target", "--init-token", "--separator-token"),
+    *("--regression-target", "--init-token", "--separator-token", "--classification-head-name", "--ranking-head-name"),
 )
 """Flags that would contradict the schedule of learning rates or the task, beside those that the command computes."""
 
@@ -75,7 +74,7 @@ class FineTuning:
             raise Failure(f"the recipe {self.recipe.name} is for scripts/{self.recipe.kind.trained_by}")
         check_flags([*self.recipe.train_flags, *args.flags], set_by(args.template))
         self.checkpoint = averaged(args.run)
-        check_average(args.run)
+        tell_of_later_checkpoints(args.run)
         remedy = "give the output of scripts/train.sh and scripts/average.sh"
         if not read_prepared(args.run, remedy).is_text:
             raise Failure(f"{args.run} was not trained by scripts/train.sh on text: {remedy}")
@@ -198,14 +197,13 @@ class FineTuning:
         checkpoints, log = folder / "checkpoints", folder / "train.log"
         shutil.rmtree(checkpoints, ignore_errors=True)
         log.unlink(missing_ok=True)
-        record = {"command": self.args.command, "arch": self.info["arch"], "seed": str(seed), "flags": " ".join(flags)}
-        conditions = {"threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())), **provenance(ROOT)}
-        write_json(folder / "run.json", {**record, **conditions})
+        record = {"command": self.args.command, "arch": self.info["arch"], "seed": seed, "flags": " ".join(flags)}
+        record["threads"] = os.environ.get("OMP_NUM_THREADS", os.cpu_count())
+        write_record(folder / "run.json", record, ROOT, continues=False)
         alone = ["--distributed-world-size", "1"] if torch.cuda.device_count() > 1 else []
         words = [*launch.torchrun(launch.Machines(), 1), *command, *flags, *alone]
         updates = int(flags[flags.index("--total-num-update") + 1])
-        if launch.train(words, log, lock, updates, label):
-            raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
+        launch.train(words, log, lock, updates, label)
         predictions = predict(checkpoints / "checkpoint_last.pt", self.out / "data")
         write_text(folder / "predictions.txt", "".join(f"{line}\n" for line in predictions))
         shutil.rmtree(checkpoints)

@@ -8,9 +8,9 @@ from fairseq import checkpoint_utils, utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 import fairseq_rope  # noqa: F401  (registers the architectures)
-from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
+from fairseq_rope.checkpoints.files import load_checkpoint
 
-from ..command import Failure, Parser
+from ..command import Failure, Parser, as_failure
 
 HEAD = "sentence_classification_head"
 """fairseq's name of the head that the criterion trains."""
@@ -50,10 +50,8 @@ def predict(checkpoint: Path, data: Path) -> List[str]:
     Raises:
         Failure: the checkpoint cannot be used.
     """
-    try:
+    with as_failure():
         load_checkpoint(checkpoint)
-    except CheckpointError as error:
-        raise Failure(str(error)) from None
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
     cuda = torch.cuda.is_available()
     model: Any = models[0].eval().to("cuda" if cuda else "cpu")

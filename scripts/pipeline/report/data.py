@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from ..command import say
-from ..results.file import Broken, Result, ResultError, read_results
+from ..command import Failure, say
+from ..results.file import Broken, Result, read_results
 from ..scoring.kinds import METRICS, Metric
 from .benchmarks import Speed, read_speed
 from .claims import Claim, papers
@@ -81,7 +81,7 @@ def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
     """Reads the report, without its pictures. Also names files that it cannot use on stderr.
 
     Raises:
-        ResultError: there is nothing to report, or the baseline was not run.
+        Failure: there is nothing to report, or the baseline was not run.
     """
     found, broken, others = read_results(paths)
     results, clashing = usable(found)
@@ -100,7 +100,7 @@ def read_report(paths: Sequence[Path], wanted: Wanted) -> Report:
         expected = (wanted.archs, wanted.seeds) if wanted.about in (None, name) else ((), ())
         recipes.append(make_recipe(name, own, *expected, wanted.baseline, speed.steps))
     if wanted.baseline and not any(part["baseline"] for part in [*recipes, *tuned]):
-        raise ResultError(f"the baseline '{wanted.baseline}' has no result in {paths[0]}: run it, or name another")
+        raise Failure(f"the baseline '{wanted.baseline}' has no result in {paths[0]}: run it, or name another")
     recipes.sort(key=lambda recipe: (not recipe["kind"].tested, -_size(recipe)))
     return Report(recipes, speed, broken, tuned)
 
@@ -115,10 +115,10 @@ def _chosen(results: Sequence[Result], wanted: Wanted, place: str, tuned: bool) 
             return {}
         if wanted.recipe not in there and not wanted.archs:
             names = ", ".join(there) or "none"
-            raise ResultError(f"no result of recipe '{wanted.recipe}' in {place}; recipes there: {names}")
+            raise Failure(f"no result of recipe '{wanted.recipe}' in {place}; recipes there: {names}")
         return {wanted.recipe: there.get(wanted.recipe, [])}
     if not there and not tuned:
-        raise ResultError(f"no result file that can be used in {place}: run scripts/reproduce.sh first")
+        raise Failure(f"no result file that can be used in {place}: run scripts/reproduce.sh first")
     figures = papers()["published"]  # one table of a paper: what was not run is named too
     return {**there, **{name: there.get(name, []) for name in figures if set(figures) & set(there)}}
 

@@ -128,7 +128,7 @@ def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[B
         own = {(result["recipe"], name): (path.name, _text(result, test)) for name, test in result["tests"].items()}
         other = [name for name, (_, text) in own.items() if name in texts and texts[name][1] != text]
         if run in origin:
-            left_out.append(Broken(path, f"has the same run as {origin[run]}: remove one, or name a variant="))
+            left_out.append(Broken(path, f"has the same run as {origin[run]}: remove one, or give it a --variant"))
         elif other:
             first = texts[other[0]][0]
             left_out.append(

@@ -8,12 +8,13 @@ unfinished run it has the available parts and the reason, but no scores.
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ..command import Failure
 from ..files import read_shaped, sha256
 from ..scoring.scored import BLEU, read_scored
 from ..shape import COMMAND, NUMBER, SEED, TEXT
 from ..steps import read_stamp
 from ..training.log import Point, TrainLog, read_log, thinned
-from .file import FORMAT, RUN, TEXT_COUNTS, ResultError, inconsistency, without_folders
+from .file import FORMAT, RUN, TEXT_COUNTS, inconsistency, without_folders
 
 PLACES = {"--data": "DATA", "--out": "RUN"}
 PREPARED = {**dict.fromkeys(("--train", "--valid", "--test", "--binarized", "--codes"), "RAW/{name}"), "--out": "DATA"}
@@ -59,9 +60,9 @@ def collect(
         Failure: an output is missing or damaged, or a run that should be unfinished is finished.
     """
     if not subsets or len(set(subsets.values())) < len(subsets):
-        raise ResultError(f"each test set needs a name of its own, not {dict(subsets)}")
+        raise Failure(f"each test set needs a name of its own, not {dict(subsets)}")
     if unfinished and not unfinished.strip():
-        raise ResultError("a run that did not finish needs a reason")
+        raise Failure("a run that did not finish needs a reason")
     info = read_shaped(
         run / "run.json",
         {**RUN, "command": COMMAND, "arch": TEXT, "seed": SEED},
@@ -114,7 +115,7 @@ def _finished_parts(
     """Log, number of averaged checkpoints and tests of a finished run."""
     log_path = run / "train.log"
     if not log_path.is_file() or not read_stamp(run, "train"):
-        raise ResultError(f"{run} is not trained to the end: run scripts/train.sh --out {run} first")
+        raise Failure(f"{run} is not trained to the end: run scripts/train.sh --out {run} first")
     tests = {name: _test(run, data, subset, search, metric) for subset, name in subsets.items()}
     return read_log(log_path), _averaged(run), tests
 
@@ -123,7 +124,7 @@ def _unfinished_parts(run: Path, subsets: Mapping[str, str]) -> Tuple[TrainLog, 
     """The same for a run that did not finish: a log, which may be empty, and no tests."""
     steps = [read_stamp(run, "train"), read_stamp(run, "average")]
     if all(steps) and all((run / f"scores/{subset}.json").is_file() for subset in subsets):
-        raise ResultError(f"{run} is trained, averaged and scored: it is not unfinished")
+        raise Failure(f"{run} is trained, averaged and scored: it is not unfinished")
     path = run / "train.log"
     log = read_log(path, may_be_empty=True) if path.is_file() else TrainLog()
     return log, _averaged(run) if steps[1] else 0, {}
@@ -138,7 +139,7 @@ def _averaged(run: Path) -> int:
     """How many checkpoints were averaged, from the stamp of average.sh."""
     averaged = read_stamp(run, "average").get("averaged")
     if not isinstance(averaged, int):
-        raise ResultError(f"{run} is not averaged: run scripts/average.sh --run {run} --data DATA first")
+        raise Failure(f"{run} is not averaged: run scripts/average.sh --run {run} --data DATA first")
     return averaged
 
 
@@ -180,10 +181,10 @@ def _test(run: Path, data: Path, subset: str, search: str, metric: str) -> Dict[
     scored = read_scored(path, remedy, metric)
     checkpoint = run / "checkpoint.pt"
     if checkpoint.is_file() and scored.get("checkpoint") != sha256(checkpoint):
-        raise ResultError(f"{path} is of another checkpoint than {checkpoint}: {remedy}")
+        raise Failure(f"{path} is of another checkpoint than {checkpoint}: {remedy}")
     if search and scored["settings"] != search:
-        raise ResultError(f"{path} was scored with {scored['settings']}, not with {search}: {remedy}")
+        raise Failure(f"{path} was scored with {scored['settings']}, not with {search}: {remedy}")
     if reason := inconsistency(scored):
-        raise ResultError(f"{path} {reason}: {remedy}")
+        raise Failure(f"{path} {reason}: {remedy}")
     keys = ("sentences", "settings", "scores", *(["statistics"] if metric == BLEU else []))
     return {"subset": subset, **{key: scored[key] for key in keys}}

@@ -59,10 +59,6 @@ def wanted_updates(result: Result) -> int:
     return int(result["run"].get("max_update") or result["training"]["updates"])
 
 
-class ResultError(Failure):
-    """A run or a result file is not complete, or not consistent; the message names the file and the remedy."""
-
-
 class Broken(NamedTuple):
     """A file that the report leaves out, and the reason."""
 
@@ -81,10 +77,10 @@ def write_result(result: Result, path: Path) -> None:
     """Writes a result file.
 
     Raises:
-        ResultError: the result has no scores, but the existing file has.
+        Failure: the result has no scores, but the existing file has.
     """
     if result.get("unfinished") and path.is_file() and _has_scores(path):
-        raise ResultError(f"{path} has the scores of a finished run: name another file, or remove it")
+        raise Failure(f"{path} has the scores of a finished run: name another file, or remove it")
     write_json(path, result)
 
 
@@ -109,10 +105,10 @@ def read_result(path: Path) -> Result:
 def _checked(path: Path, result: Any) -> Result:
     """The content of ``path``, if it is a usable result."""
     if not isinstance(result, dict) or result.get("format") != FORMAT:
-        raise ResultError(f"{path} is no result file of version '{FORMAT}': {REMEDY}")
+        raise Failure(f"{path} is no result file of version '{FORMAT}': {REMEDY}")
     reason = problem(result, SHAPE) or _inconsistency(result)
     if reason:
-        raise ResultError(f"{path} {reason}: {REMEDY}")
+        raise Failure(f"{path} {reason}: {REMEDY}")
     return result
 
 

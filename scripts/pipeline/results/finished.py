@@ -8,6 +8,7 @@ from typing import Sequence
 
 from ..scoring.kinds import METRICS, first_metric
 from ..scoring.metrics import table as score_table
+from ..systems import System
 from .file import Result
 
 
@@ -46,7 +47,6 @@ def table(results: Sequence[Result]) -> str:
     """The scores of the runs as aligned text, with a row for each test set."""
     rows = []
     for result in results:
-        variant = f" ({result['variant']})" if result["variant"] else ""
-        name = f"{result['arch']}{variant} seed {result['seed']}"
+        name = f"{System(result['arch'], result['variant']).title} seed {result['seed']}"
         rows += [{"name": name, "subset": test, "scores": entry["scores"]} for test, entry in result["tests"].items()]
     return score_table(rows)

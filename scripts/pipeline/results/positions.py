@@ -1,9 +1,17 @@
 """The numbers about a model's positions that the report draws: the entry ``positions`` of a result file."""
 
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List, Optional
 
-from ..command import Failure
+from torch import Tensor
+
+from fairseq_rope.checkpoints.model_folder import load_model
+from fairseq_rope.inspection.sides import encoding_name, encoding_of, stacks_of
+from fairseq_rope.inspection.terms import tupe_correlations
+from fairseq_rope.positions.rope import RotaryEncoding
+from fairseq_rope.positions.tupe import UntiedAbsoluteEncoding
+
+from ..command import as_failure
 from ..files import sha256
 
 LENGTH = 32  # positions of the correlations
@@ -19,11 +27,33 @@ def positions_of(run: Path) -> Dict[str, Any]:
     Raises:
         Failure: a file of the run is missing or cannot be used.
     """
-    from fairseq_rope.checkpoints.model_folder import load_model  # imports fairseq
-    from fairseq_rope.inspection.summary import summary
-
-    try:
+    with as_failure():
         sides = summary(load_model(run), LENGTH)
-    except ValueError as error:
-        raise Failure(str(error)) from None
     return {"checkpoint": sha256(run / "checkpoint.pt")[:16], **sides}
+
+
+def summary(model: Any, length: int) -> Dict[str, Dict[str, Any]]:
+    """The numbers to draw for each side; it leaves out a side with another encoding or of fairseq's own model.
+
+    Args:
+        model: the result of :func:`fairseq_rope.checkpoints.model_folder.load_model`.
+        length: the largest number of positions; a table may have fewer.
+    """
+    sides: Dict[str, Dict[str, Any]] = {}
+    for side in stacks_of(model):
+        encoding = encoding_of(model, side)
+        if isinstance(encoding, UntiedAbsoluteEncoding):
+            values = tupe_correlations(model, side, min(length, encoding.stack.max_positions))
+            sides[side] = {"encoding": encoding_name(model, side), "correlations": rounded(values)}
+        elif isinstance(encoding, RotaryEncoding):
+            divisor = encoding.options.scaling_factor if encoding.options.scaling == "linear" else 1.0
+            rotation = {"dim": encoding.dim, "base": encoding.frequency_base(), "stretch": divisor}
+            sides[side] = {"encoding": encoding_name(model, side), **rotation}
+    return sides
+
+
+def rounded(maps: Tensor) -> List[List[List[Optional[float]]]]:
+    """``maps`` ``(H, T, T)`` with three significant digits; None for nan."""
+    return [
+        [[None if value != value else float(f"{value:.3g}") for value in row] for row in rows] for rows in maps.tolist()
+    ]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from ..command import Failure
+from ..command import Failure, as_failure
 
 
 class Blocks(NamedTuple):
@@ -28,15 +28,15 @@ def read_blocks(checkpoint: Path) -> Blocks:
     Raises:
         Failure: the checkpoint cannot be used, or is not of a language model.
     """
-    from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
+    from fairseq_rope.checkpoints.files import load_checkpoint
     from fairseq_rope.checkpoints.model_folder import task_options
 
-    try:
+    with as_failure():
         state = load_checkpoint(checkpoint)
-    except CheckpointError as error:
-        raise Failure(str(error)) from None
     task = task_options(state)
     tokens = task.get("tokens_per_sample")
     if type(tokens) is not int or tokens < 1:
         raise Failure(f"{checkpoint} is not of a language model: it has no --tokens-per-sample")
+    if task.get("output_dictionary_size", -1) not in (-1, None):
+        raise Failure(f"{checkpoint} predicts a part of the dictionary: train without --output-dictionary-size")
     return Blocks(tokens, bool(task.get("add_bos_token")))

@@ -29,10 +29,10 @@ from ..tasks import TASKS, Task
 from .blocks import read_blocks
 from .generate import generate
 from .metrics import table
-from .options import averaged, check_average, check_subset, run_parser
+from .options import averaged, check_subset, run_parser, tell_of_later_checkpoints
 from .scored import read_scored
 
-VERSION = 2
+VERSION = 3
 """Version of a score file's content; a set whose file has another version is evaluated again."""
 
 MASKS = "15% masked with seed 1"
@@ -54,7 +54,7 @@ def main(argv: List[str]) -> None:
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     options = parser.parse_args(words)
     averaged(options.run)
-    check_average(options.run)
+    tell_of_later_checkpoints(options.run)
     with locked(options.run):
         result = _evaluate_once(options, template)
     print(table([result]))

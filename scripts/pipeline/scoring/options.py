@@ -35,8 +35,8 @@ def averaged(run: Path) -> Path:
     return checkpoint
 
 
-def check_average(run: Path) -> None:
-    """Says it if the training has a later checkpoint than those that were averaged."""
+def tell_of_later_checkpoints(run: Path) -> None:
+    """Tells the user if the training has a later checkpoint than those that were averaged."""
     averaged_ones = str(read_stamp(run, "average").get("settings"))
     there = " ".join(path.name for path in run.glob("checkpoints/*.pt"))
     last, newest = (max(map(int, UPDATES.findall(names)), default=0) for names in (averaged_ones, there))

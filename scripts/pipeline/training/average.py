@@ -9,7 +9,7 @@ Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, run, say, to_path, whole_number
+from ..command import Failure, Parser, as_failure, run, say, to_path, whole_number
 from ..files import copy, sha256
 from ..lock import locked
 from ..prepared import NAME, Prepared, read_prepared
@@ -49,12 +49,9 @@ def main(argv: Sequence[str]) -> None:
 
 def _last(folder: Path, last: int, by: str, upper: Any) -> List[Path]:
     from fairseq_rope.checkpoints.average import find_checkpoints  # imports fairseq
-    from fairseq_rope.checkpoints.files import CheckpointError
 
-    try:
+    with as_failure():
         return find_checkpoints(folder, last, by, upper)
-    except CheckpointError as error:
-        raise Failure(str(error)) from None
 
 
 def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
@@ -88,12 +85,10 @@ def _again(prepared: Prepared, data: Path) -> str:
 
 def _average(paths: Sequence[Path], out: Path) -> Dict[str, Any]:
     from fairseq_rope.checkpoints.average import average_checkpoints  # imports fairseq
-    from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
+    from fairseq_rope.checkpoints.files import save_checkpoint
 
-    try:
+    with as_failure():
         save_checkpoint(average_checkpoints(paths), out)
-    except CheckpointError as error:
-        raise Failure(str(error)) from None
     return {"averaged": len(paths), "sha256": sha256(out)}
 
 

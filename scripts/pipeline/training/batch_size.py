@@ -10,30 +10,23 @@ from typing import List, Tuple
 import numpy as np
 from fairseq.data import LanguagePairDataset, data_utils
 
-from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.checkpoints.model_folder import read_dictionary
 
-from ..command import Failure, say
+from ..command import Failure, as_failure, say
 from ..settings import MULTIPLE
 
 TOLERANCE = 0.1
 
 
-class BatchError(Failure):
-    """The request cannot be met; the message is one line."""
-
-
 def load(folder: Path, source: str, target: str, subset: str = "train") -> LanguagePairDataset:
     """A binarised set."""
-    try:
+    with as_failure():
         dictionary = read_dictionary(folder / f"dict.{target}.txt", "run scripts/prepare.sh again")
-    except CheckpointError as error:
-        raise BatchError(str(error)) from None
     sides = []
     for lang in (source, target):
         side = data_utils.load_indexed_dataset(str(folder / f"{subset}.{source}-{target}.{lang}"), dictionary)
         if side is None:
-            raise BatchError(f"{folder}: has no binarised set '{subset}': run scripts/prepare.sh")
+            raise Failure(f"{folder}: has no binarised set '{subset}': run scripts/prepare.sh")
         sides.append(side)
     (src, tgt) = sides
     return LanguagePairDataset(src, src.sizes, dictionary, tgt, tgt.sizes, dictionary)
@@ -60,13 +53,11 @@ def choose(
         multiple: the size of a batch is a multiple of this number of sentences.
 
     Raises:
-        BatchError: one batch on each device has too many tokens, or a sentence is longer than the limit.
+        Failure: one batch on each device has too many tokens, or a sentence is longer than the limit.
     """
-    if min(target_tokens, devices, device_tokens) < 1:
-        raise BatchError("--target-tokens, --devices and --device-tokens must be at least 1")
     longest = int(max(data.src_sizes.max(), data.tgt_sizes.max()))
     if longest > device_tokens:
-        raise BatchError(f"a sentence has {longest} tokens, but --device-tokens is {device_tokens}: raise it")
+        raise Failure(f"a sentence has {longest} tokens, but --device-tokens is {device_tokens}: raise it")
     with data_utils.numpy_seed(1):
         indices = data.ordered_indices()
     frequency = -(-target_tokens // (devices * device_tokens))
@@ -83,9 +74,7 @@ def choose(
         if max_tokens <= device_tokens:
             tokens = mean * devices * frequency
             if difference > TOLERANCE:
-                raise BatchError(
-                    f"{tokens:,.0f} target tokens per update come nearest to {target_tokens:,}: ask for more"
-                )
+                raise Failure(f"{tokens:,.0f} target tokens per update come nearest to {target_tokens:,}: ask for more")
             return max_tokens, frequency, tokens
         frequency += 1
 
@@ -96,7 +85,7 @@ def choose_flags(
     """Chooses ``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and reports the result.
 
     Raises:
-        BatchError: :func:`choose` fails.
+        Failure: :func:`choose` fails.
     """
     data = load(folder, *languages)
     max_tokens, frequency, tokens = choose(data, target_tokens, devices, device_tokens, multiple)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import List, Optional, Tuple
 
-from ..command import Failure, say
+from ..command import Failure, as_failure, say
 from ..files import copy
 
 LAST = "checkpoint_last.pt"
@@ -37,12 +37,10 @@ def updates_in(path: Path) -> int:
     Raises:
         Failure: the checkpoint cannot be loaded.
     """
-    from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint  # imports fairseq
+    from fairseq_rope.checkpoints.files import load_checkpoint  # imports fairseq
 
-    try:
+    with as_failure():
         history = load_checkpoint(path).get("optimizer_history") or [{}]
-    except CheckpointError as error:
-        raise Failure(str(error)) from None
     return int(history[-1].get("num_updates", 0))
 
 

@@ -18,7 +18,7 @@ from fairseq.models import (
 
 from fairseq_rope.architectures import ARCHITECTURES, match_architectures
 
-from ..command import Failure, last_value, say
+from ..command import Failure, as_failure, last_value, say
 from .batch_size import load
 
 MODELS = {
@@ -31,10 +31,8 @@ MODELS = {
 
 def check_arch(arch: str) -> None:
     """Raises Failure unless ``arch`` is one architecture."""
-    try:
+    with as_failure():
         known = match_architectures([arch])
-    except ValueError as error:
-        raise Failure(str(error)) from None
     if known != [arch]:
         raise Failure(f"--arch must be one architecture, not '{arch}'")
 

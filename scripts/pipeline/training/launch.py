@@ -11,6 +11,7 @@ from typing import IO, Iterator, List, Mapping, Optional, Sequence
 
 from .. import progress
 from ..command import Failure, say
+from ..failures import last_error_in
 from ..files import read_shaped
 from ..paths import RUN
 from ..processes import end
@@ -78,8 +79,8 @@ def torchrun(machines: Machines, processes: int) -> List[str]:
     return [*launcher, *meet, *workers, str(RUN), "pipeline.training.worker"]
 
 
-def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, label: str) -> int:
-    """Runs a training to its end; returns its exit status.
+def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, label: str) -> None:
+    """Runs a training to its end.
 
     Args:
         command: command that starts fairseq-train with a JSON log.
@@ -88,6 +89,7 @@ def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, la
         total: number of updates, for the progress bar.
 
     Raises:
+        Failure: it failed; the message is the last error in the log.
         Signalled: this process was sent a signal; the training has ended.
     """
     environ = dict(os.environ)
@@ -104,7 +106,8 @@ def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, la
             progress.train(_follow(lines, process), total, label)
     finally:
         end(process, grace=GRACE)
-    return process.returncode
+    if process.returncode:
+        raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
 
 
 def _follow(file: IO[bytes], process: "subprocess.Popen[bytes]") -> Iterator[str]:

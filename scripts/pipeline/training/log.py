@@ -21,10 +21,6 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| ")
 DEVICE = re.compile(r"rank\s+(\d+): capabilities = .*; name = (.*\S)")
 
 
-class LogError(Failure):
-    """A log lacks the lines of a training; the message names the file and the remedy."""
-
-
 @dataclass(frozen=True)
 class Point:
     """One line of the log."""
@@ -79,7 +75,7 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
     """Reads the log of ``scripts/train.sh``.
 
     Raises:
-        LogError: the log has no line of training, and may not be empty.
+        Failure: the log has no line of training, and may not be empty.
     """
     log = TrainLog()
     started, offset = 0, 0.0  # updates at which this process began, and the seconds before it
@@ -108,7 +104,7 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
                 began = began or now  # the log lacks its beginning
                 _add(log, offset + (now - began).total_seconds(), kind, values)
     if not log.updates and not may_be_empty:
-        raise LogError(f"{path} has no line of training: run scripts/train.sh again")
+        raise Failure(f"{path} has no line of training: run scripts/train.sh again")
     return log
 
 

@@ -19,7 +19,6 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
 from ..command import Failure, fill, run, say
-from ..failures import last_error_in
 from ..files import write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
@@ -175,8 +174,7 @@ class Training:
         if checkpoints.newest_updates(self.folder) >= self.max_update:
             return say("trained before")
         log = self.out / f"train.{self.machines.rank}.log"
-        if launch.train(command, log, None, self.max_update, self._label()):
-            raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
+        launch.train(command, log, None, self.max_update, self._label())
 
     def _is_another(self) -> bool:
         """Whether the folder holds a run with other settings, or with unknown settings."""
@@ -209,9 +207,7 @@ class Training:
         reached, log = checkpoints.reached(self.folder), self.out / "train.log"
         self._record(batch, processes, continues=reached > 0)
         if reached < self.max_update:  # if it was killed after its last update, fairseq would make one more
-            status = launch.train(command, log, lock, self.max_update, self._label())
-            if status:
-                raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
+            launch.train(command, log, lock, self.max_update, self._label())
         reached = checkpoints.keep_last(self.folder)
         if reached != self.max_update:
             say(f"ended after {reached} of {self.max_update} updates, as its flags say")

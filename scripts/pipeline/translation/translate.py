@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Callable, List, Sequence
 
 from tqdm import tqdm
 
-from ..command import BEAM, LENPEN, Failure, Parser, run, say, script_name, to_path
+from ..command import BEAM, LENPEN, Failure, Parser, as_failure, run, say, script_name, to_path
 
 if TYPE_CHECKING:
     from .translator import Translator
@@ -61,10 +61,8 @@ def _load(args: argparse.Namespace) -> "Translator":
     checkpoint = args.run / "checkpoint.pt"
     if not checkpoint.is_file():
         raise Failure(f"{checkpoint}: no such checkpoint: run scripts/average.sh --run {args.run} --data DATA first")
-    try:
+    with as_failure():
         return Translator(args.run, args.beam, float(args.lenpen), engine=args.engine, quantization=args.quantization)
-    except ValueError as error:
-        raise Failure(str(error)) from None
 
 
 def _answer(args: argparse.Namespace) -> None:

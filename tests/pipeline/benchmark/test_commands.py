@@ -11,9 +11,10 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_rope import RoFormerModel
 from fairseq_rope.attention import PositionalMultiheadAttention
-from pipeline.benchmark import BenchmarkError, criterion, rope
+from pipeline.benchmark import criterion, rope
 from pipeline.benchmark.__main__ import build_parser, main
 from pipeline.benchmark.decode import OWN_CONVERTER
+from pipeline.command import Failure
 
 from ...commands import one_line, run
 from ...processes import preloaded
@@ -136,7 +137,7 @@ def test_prepare_compares_with_the_libraries_and_makes_the_same_files(tmp_path, 
     ],
 )
 def test_what_cannot_be_measured_is_said_in_one_line(words, message):
-    with pytest.raises(BenchmarkError) as failed:
+    with pytest.raises(Failure) as failed:
         main(words)
     assert message in str(failed.value) and "\n" not in str(failed.value)
 
@@ -147,19 +148,19 @@ def test_a_file_is_replaced_by_the_same_measurement_alone(tmp_path, capsys, monk
     main([*words, "--repeats", "2", "--out", str(tmp_path)])
     out = tmp_path / "benchmark-rope-cpu.json"
     before = out.stat().st_mtime_ns
-    with pytest.raises(BenchmarkError, match=f"{out} has the figures of another command"):
+    with pytest.raises(Failure, match=f"{out} has the figures of another command"):
         main([*words, "--repeats", "3", "--out", str(tmp_path)])
     assert out.stat().st_mtime_ns == before
     main([*words, "--repeats", "2", f"--out={out}"])
     assert out.stat().st_mtime_ns > before and json.loads(out.read_text())["command"].endswith(" --out=PATH")
     out.write_text('{"command": 5}')
-    with pytest.raises(BenchmarkError, match="another command"):
+    with pytest.raises(Failure, match="another command"):
         main([*words, "--repeats", "2", "--out", str(out)])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(BenchmarkError, match="--device cuda: PyTorch sees no GPU here"):
+    with pytest.raises(Failure, match="--device cuda: PyTorch sees no GPU here"):
         main([*TRAIN[:-1], "cuda"])
 
 
@@ -188,7 +189,7 @@ def test_both_criteria_have_the_same_gradients(tmp_path, capsys, precision):
     both = zip(*(criterion.gradients(loss, args, precision)() for loss in criterion.LOSSES.values()))
     for stock, ours in both:
         torch.testing.assert_close(ours, stock, **({"rtol": 0.02, "atol": 0.02} if precision == "bf16" else {}))
-    with pytest.raises(BenchmarkError, match="--tokens, --width and --vocabulary must be at least 1"):
+    with pytest.raises(Failure, match="--tokens, --width and --vocabulary must be at least 1"):
         main(["criterion", "--tokens", "0"])
 
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from pipeline.benchmark import BenchmarkError
 from pipeline.benchmark.batch import about, dictionary, make_batch
 from pipeline.benchmark.machine import describe, peaks
 from pipeline.benchmark.models import flops, same_parameters
 from pipeline.benchmark.output import as_table
 from pipeline.benchmark.timing import compared, interleaved
+from pipeline.command import Failure
 
 from ...helpers import build_felt
 
@@ -46,9 +46,9 @@ def test_a_batch_has_the_size_that_is_asked_for():
     assert make_batch(words, sentences=5, length=7)["target"].shape == (5, 7)
     assert make_batch(words, tokens=70, length=7)["target"].shape == (10, 7)
     assert make_batch(words, sentences=5)["target"].size(0) == 5
-    with pytest.raises(BenchmarkError, match="larger than the pool"):
+    with pytest.raises(Failure, match="larger than the pool"):
         make_batch(words, sentences=10**6)
-    with pytest.raises(BenchmarkError, match="more than the 4 special symbols, not 4"):
+    with pytest.raises(Failure, match="more than the 4 special symbols, not 4"):
         dictionary(4)
 
 

@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.corpus import download as downloads
 from pipeline.corpus import fetch as fetching
-from pipeline.corpus.download import ArchiveError, download, read_sums
+from pipeline.corpus.download import download, read_sums
 from pipeline.corpus.fetch import fetch
 from pipeline.corpus.wmt14 import archives, source_of
 from pipeline.files import sha256
@@ -65,7 +66,7 @@ def test_the_archives_are_downloaded_and_their_hashes_recorded(mirror, server, t
 def test_what_an_interruption_left_is_continued(mirror, server, tmp_path):
     archive = archives()[0]
     server.cut = 100
-    with pytest.raises(ArchiveError, match=r"call again to go on"):
+    with pytest.raises(Failure, match=r"call again to go on"):
         download(source_of(archive, server.address), tmp_path / "a")
     assert (tmp_path / f"a/{archive.name}.part").stat().st_size == 100
     server.cut = None
@@ -84,26 +85,26 @@ def test_a_part_that_is_longer_than_the_file_is_thrown_away(mirror, server, tmp_
 def test_missing_corrupt_and_changed_archives_are_refused(mirror, server, tmp_path):
     first, second, third = archives()[:3]
     (mirror / first.name).unlink()
-    with pytest.raises(ArchiveError, match=f"{first.name}: 404 Not Found: try another --mirror"):
+    with pytest.raises(Failure, match=f"{first.name}: 404 Not Found: try another --mirror"):
         download(source_of(first, server.address), tmp_path)
     good = (mirror / second.name).read_bytes()
     for bad in (good[: len(good) // 2], b"<html>moved</html>"):
         (mirror / second.name).write_bytes(bad)
-        with pytest.raises(ArchiveError, match="not a complete gzip file"):
+        with pytest.raises(Failure, match="not a complete gzip file"):
             download(source_of(second, server.address), tmp_path)
     assert not any(path.name.startswith(second.name) for path in tmp_path.iterdir() if path.is_file())
     path = download(source_of(third, server.address), tmp_path)
     path.write_bytes(good)
-    with pytest.raises(ArchiveError, match=r"its SHA-256 is .* is in SHA256SUMS: remove the file"):
+    with pytest.raises(Failure, match=r"its SHA-256 is .* is in SHA256SUMS: remove the file"):
         download(source_of(third, server.address), tmp_path)
     server.address = "http://127.0.0.1:1"
-    with pytest.raises(ArchiveError, match="refused"):
+    with pytest.raises(Failure, match="refused"):
         download(source_of(second, server.address), tmp_path)
 
 
 def test_no_room_is_said_before_anything_is_written(mirror, server, tmp_path, monkeypatch):
     monkeypatch.setattr(downloads.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 9))
-    with pytest.raises(ArchiveError, match=r"bytes to come, but 9 are free in .*: make room"):
+    with pytest.raises(Failure, match=r"bytes to come, but 9 are free in .*: make room"):
         download(source_of(archives()[0], server.address), tmp_path / "a")
     assert list((tmp_path / "a").iterdir()) == []
 
@@ -111,7 +112,7 @@ def test_no_room_is_said_before_anything_is_written(mirror, server, tmp_path, mo
 def test_hashes_that_are_no_text_are_refused(mirror, tmp_path):
     for content in (bytes(range(256)), b"0123 archive.tgz\n"):
         (tmp_path / "SHA256SUMS").write_bytes(content)
-        with pytest.raises(ArchiveError, match="SHA256SUMS: not lines of a hash and a name: remove it"):
+        with pytest.raises(Failure, match="SHA256SUMS: not lines of a hash and a name: remove it"):
             download(source_of(archives()[0], str(mirror)), tmp_path)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.corpus.shards import Shard, ShardError, even_shards, find_shards, map_lines
+from pipeline.command import Failure
+from pipeline.corpus.shards import Shard, even_shards, find_shards, map_lines
 
 from ...commands import ENVIRONMENT, ROOT
 
@@ -65,10 +66,10 @@ def test_tokens_are_those_of_the_librarys_own_command_byte_by_byte(tmp_path, lan
 
 def test_a_failing_command_is_reported_in_one_line_and_finished_shards_stay(tmp_path):
     fails = [sys.executable, "-c", "import sys\nif 'zwei' in sys.stdin.read(): sys.exit('cannot do that')\nprint()"]
-    with pytest.raises(ShardError, match="failed with status 1: cannot do that"):
+    with pytest.raises(Failure, match="failed with status 1: cannot do that"):
         map_lines(fails, text(tmp_path), tmp_path / "out", 1, 1, "x")
     assert not (tmp_path / "out").exists() and (tmp_path / "out.shards/000000.done").exists()
-    with pytest.raises(ShardError, match="made 1 lines of 5: it must keep them apart"):
+    with pytest.raises(Failure, match="made 1 lines of 5: it must keep them apart"):
         map_lines(["head", "-n", "1"], text(tmp_path), tmp_path / "out", 1, 99, "x")
     with pytest.raises(OSError, match="no_such_command"):
         map_lines(["no_such_command"], text(tmp_path), tmp_path / "out", 1, 99, "x")

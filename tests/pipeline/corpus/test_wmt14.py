@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.corpus import archive
 from pipeline.corpus.archive import read_file, sgm_segments
-from pipeline.corpus.download import ArchiveError, read_sums
+from pipeline.corpus.download import read_sums
 from pipeline.corpus.wmt14 import NAMES, archives, check_test_set, extract
 
 from ...commands import ENVIRONMENT, ROOT
@@ -32,11 +33,11 @@ def test_segments_keep_their_order_and_lose_their_entities():
     second = '<DOC sysid="x" docid=b genre="news"><hl><seg id=1>third</seg></hl></DOC>'
     segments = {("a", 1): "a & b <c>", ("a", 2): 'two lines "x"', ("a", 3): "'ä", ("b", 1): "third"}
     assert list(sgm_segments((text + second).encode(), "x").items()) == list(segments.items())
-    with pytest.raises(ArchiveError, match="document 'b' comes twice"):
+    with pytest.raises(Failure, match="document 'b' comes twice"):
         sgm_segments((second + text + second).encode(), "x")
-    with pytest.raises(ArchiveError, match="not in order"):
+    with pytest.raises(Failure, match="not in order"):
         sgm_segments(text.replace('id="2"', 'id="3"').encode(), "x")
-    with pytest.raises(ArchiveError, match="has no segments"):
+    with pytest.raises(Failure, match="has no segments"):
         sgm_segments(b"plain\n", "x")
 
 
@@ -67,7 +68,7 @@ def test_wrong_archives_are_refused_in_one_line_and_leave_nothing(mirror, tmp_pa
         (mirror / test.name).write_bytes((mirror / test.name).read_bytes()[:150])
     if change == "missing":
         (mirror / test.name).unlink()
-    with pytest.raises(ArchiveError, match=message) as refused:
+    with pytest.raises(Failure, match=message) as refused:
         extract(mirror, tmp_path / "out")
     assert "\n" not in str(refused.value)
     assert not list((tmp_path / "out").glob("newstest2014*"))
@@ -110,30 +111,30 @@ def test_documents_in_another_order_are_matched(mirror, tmp_path, kind):
         assert lines == [f"{lang} {name}{n}" for name in "abc" for n in (1, 2)]
     texts[1] = documents("abd", "de")
     write_archive(mirror / archives()[-1].name, dict(zip(archives()[-1].members, texts)))
-    with pytest.raises(ArchiveError, match="segment 1 of document 'c' is on one side alone"):
+    with pytest.raises(Failure, match="segment 1 of document 'c' is on one side alone"):
         extract(mirror, tmp_path / "out")
 
 
 def test_what_is_too_large_is_refused_before_it_is_read(mirror, tmp_path, monkeypatch):
     first, test = archives()[0], archives()[-1]
     write_archive(mirror / first.name, {member: "x" * 100001 for member in first.members})
-    with pytest.raises(ArchiveError, match=r"europarl-v7\.de-en\.en, line 1: longer than 100,000 bytes"):
+    with pytest.raises(Failure, match=r"europarl-v7\.de-en\.en, line 1: longer than 100,000 bytes"):
         extract(mirror, tmp_path / "out")
     monkeypatch.setattr(archive, "LARGEST_TEST_SET", 99)
-    with pytest.raises(ArchiveError, match=r"src\.en\.sgm has \d+ bytes, and 99 are the most: is it the right file\?"):
+    with pytest.raises(Failure, match=r"src\.en\.sgm has \d+ bytes, and 99 are the most: is it the right file\?"):
         next(archive.read_member(mirror / test.name, test.members[0]))
     (tmp_path / "own.sgm").write_text("x" * 501)
-    with pytest.raises(ArchiveError, match=r"own\.sgm has 501 bytes, and 99 are the most"):
+    with pytest.raises(Failure, match=r"own\.sgm has 501 bytes, and 99 are the most"):
         next(read_file(tmp_path / "own.sgm"))
     monkeypatch.setattr(archive, "LARGEST_TEXT", 5)
-    with pytest.raises(ArchiveError, match=r"europarl-v7\.de-en\.en has 100,001 bytes, and 5 are the most"):
+    with pytest.raises(Failure, match=r"europarl-v7\.de-en\.en has 100,001 bytes, and 5 are the most"):
         extract(mirror, tmp_path / "out")
 
 
 def test_the_filtered_test_set_is_refused_as_plain_text_too(tmp_path):
     file = tmp_path / "newstest2014.en"
     file.write_text("x\n" * 2737)
-    with pytest.raises(ArchiveError, match="take the full one, 3,003 lines"):
+    with pytest.raises(Failure, match="take the full one, 3,003 lines"):
         check_test_set("newstest2014.en", sum(1 for _ in read_file(file)))
     check_test_set("newstest2014.en", 3003)
 

@@ -226,7 +226,7 @@ def test_flags_that_contradict_the_schedule_are_refused():
         "--max-epoch",
         "{epochs}",
     ]
-    for flag in ("--lr", "--lr=1", "--max-epoch", "--update-freq", "--init-token", "--max-tok", "--regression-target"):
+    for flag in ("--lr", "--lr=1", "--max-epoch", "--update-freq", "--init-token", "--max-tok", "--ranking-head-name"):
         with pytest.raises(Failure, match=f"{flag} does not go among the flags of fairseq-train"):
             check_flags([flag, "1"], set_by(template))
     check_flags(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"], set_by(template))

@@ -102,7 +102,7 @@ def test_results_that_cannot_stand_side_by_side_are_left_out(tmp_path):
     result(tmp_path, SINUSOIDAL, more={"tests": {"test": other}})
     report = read_report([tmp_path], Wanted())
     assert [reason for _, reason in report.broken] == [
-        f"has the same run as {again.name}: remove one, or name a variant=",
+        f"has the same run as {again.name}: remove one, or give it a --variant",
         f"has other sentences, blocks or tokens in test than {again.name}: score one of them again",
     ]
     assert [system.label for system in report.recipes[0]["systems"]] == [(ROTARY, "")]

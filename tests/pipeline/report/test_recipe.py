@@ -4,10 +4,10 @@ import statistics
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.report.comparison import choose_baseline
 from pipeline.report.data import Wanted, read_report
 from pipeline.report.systems import System, spread
-from pipeline.results.file import ResultError
 
 from .made_results import exact_bleu as bleu
 from .made_results import markdown, part, recipe, result, row, scored
@@ -222,10 +222,10 @@ def test_published_figures_stand_beside_the_systems_of_their_test_set(tmp_path):
 
 
 def test_nothing_to_report_is_refused(tmp_path):
-    with pytest.raises(ResultError, match=r"no result file that can be used in .*: run scripts/reproduce\.sh first"):
+    with pytest.raises(Failure, match=r"no result file that can be used in .*: run scripts/reproduce\.sh first"):
         recipe(tmp_path)
     result(tmp_path, ROTARY)
-    with pytest.raises(ResultError, match=r"no result of recipe 'x' in .*; recipes there: small"):
+    with pytest.raises(Failure, match=r"no result of recipe 'x' in .*; recipes there: small"):
         recipe(tmp_path, recipe="x")
-    with pytest.raises(ResultError, match="the baseline 'x' has no result"):
+    with pytest.raises(Failure, match="the baseline 'x' has no result"):
         recipe(tmp_path, baseline="x")

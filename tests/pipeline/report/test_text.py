@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.report.data import Wanted, read_report
 from pipeline.report.render import answers, to_html, to_markdown
-from pipeline.results.file import ResultError
 
 from .made_results import markdown, part, recipe, result, row, table
 
@@ -167,7 +167,7 @@ def test_a_recipe_of_fine_tuning_can_be_the_only_one(tmp_path):
     assert not read_report(paths, Wanted("scm")).recipes and not read_report(paths, Wanted("books")).tuned
     made = markdown(tmp_path / "3")
     assert "is no result" in made and "average" not in part(made, "Fine-tuning") and "Published" not in made
-    with pytest.raises(ResultError, match="the baseline 'x' has no result"):
+    with pytest.raises(Failure, match="the baseline 'x' has no result"):
         read_report(paths, Wanted(baseline="x"))
 
 

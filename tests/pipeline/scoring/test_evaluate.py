@@ -37,6 +37,9 @@ def test_the_blocks_are_those_of_the_checkpoint(tmp_path):
     for cfg in ([1], None, {"task": [1]}, *({"task": {"tokens_per_sample": odd}} for odd in (True, 0, 64.0, "64"))):
         with pytest.raises(Failure, match=r"has no (configuration|--tokens-per-sample)"):
             blocks(cfg)
+    with pytest.raises(Failure, match="predicts a part of the dictionary: train without --output-dictionary-size"):
+        blocks({"task": {"tokens_per_sample": 64, "output_dictionary_size": 0}})
+    assert blocks({"task": {"tokens_per_sample": 64, "output_dictionary_size": -1}}) == (64, False)
 
 
 def line(**values):

@@ -9,8 +9,9 @@ from fairseq import tasks
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
 
+from pipeline.command import Failure
 from pipeline.training import batch_size as batch
-from pipeline.training.batch_size import BatchError, choose, choose_flags, load
+from pipeline.training.batch_size import choose, choose_flags, load
 
 
 def binarised(folder, subset, source, target):
@@ -55,12 +56,12 @@ def test_an_update_has_the_target_tokens_that_were_asked_for(folder, devices, de
 
 def test_what_cannot_be_had_is_said_in_one_line(folder):
     data = load(folder, "en", "de")
-    with pytest.raises(BatchError, match=r"a sentence has \d+ tokens, but --device-tokens is 50: raise it"):
+    with pytest.raises(Failure, match=r"a sentence has \d+ tokens, but --device-tokens is 50: raise it"):
         choose(data, 25000, 1, 50)
-    with pytest.raises(BatchError, match=r"target tokens per update come nearest to 100: ask for more"):
+    with pytest.raises(Failure, match=r"target tokens per update come nearest to 100: ask for more"):
         choose(data, 100, 8, 4096)
     (folder / "dict.xx.txt").write_text("a 1\na 1\n")
-    with pytest.raises(BatchError, match=r"dict\.xx\.txt cannot be used \(Duplicate word .*\): run scripts"):
+    with pytest.raises(Failure, match=r"dict\.xx\.txt cannot be used \(Duplicate word .*\): run scripts"):
         choose_flags(folder, ("en", "xx"), 9, 1, 4096, 8)
-    with pytest.raises(BatchError, match=r"dict\.fr\.txt cannot be used"):
+    with pytest.raises(Failure, match=r"dict\.fr\.txt cannot be used"):
         choose_flags(folder, ("en", "fr"), 9, 1, 4096, 8)

@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.results.collect import POINTS
-from pipeline.training.log import LogError, Point, read_log, thinned
+from pipeline.training.log import Point, read_log, thinned
 
 from .logs import KILLED, RESUMED, epoch, inner, stamp, start
 
@@ -73,7 +74,7 @@ def test_the_rate_does_not_depend_on_a_pause(tmp_path):
 
 
 def test_a_log_without_training_is_refused(tmp_path):
-    with pytest.raises(LogError, match=r"no line of training: run scripts/train\.sh again"):
+    with pytest.raises(Failure, match=r"no line of training: run scripts/train\.sh again"):
         read(tmp_path, start())
 
 
