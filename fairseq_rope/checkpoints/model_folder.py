@@ -114,7 +114,7 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
     check_name(folder)
     state, task = load_checkpoint(folder / checkpoint), None
     options, data = task_options(state), {"data": str(folder)}
-    name = options.get("_name", options.get("task"))
+    name = options.get("task", options.get("_name"))
     if name in (*MASKED, "language_modeling"):
         dictionary = _dictionary(folder, state, name in MASKED)
         if name in FINE_TUNED:  # its task would read dictionaries of its own
