@@ -32,16 +32,15 @@ class Checked(NamedTuple):
     def verdict(self) -> str:
         """The verdict of the test: significant as claimed, significant the other way, or neither.
 
-        Without a test, it is the direction of the difference, if all seeds have the same one.
+        The words are weaker if the test does not know how much trainings differ. Without a test, it is the direction of
+        the difference, if all seeds have the same one.
         """
-        if self.difference.p is None:
-            one_way = self.difference.one_way and not self.claim.get("equal")
-            return (IN_LINE if self.difference.better else AGAINST) if one_way else OPEN
+        found = self.difference
+        agrees, contradicts = (AGREES, CONTRADICTS) if found.over_trainings else (IN_LINE, AGAINST)
+        certain = found.one_way if found.p is None else found.significant
         if self.claim.get("equal"):
-            return CONTRADICTS if self.difference.significant else AGREES
-        if not self.difference.significant:
-            return OPEN
-        return AGREES if self.difference.better else CONTRADICTS
+            return OPEN if found.p is None else contradicts if certain else agrees
+        return (agrees if found.better else contradicts) if certain else OPEN
 
 
 @lru_cache

@@ -1,13 +1,12 @@
 """Systems against a baseline on one test set: order, differences and how sure they are, lengths.
 
-If no system of a recipe has several seeds, sacrebleu's paired bootstrap over sentences tests differences in BLEU. Else
-the systems with several seeds tell how much a seed changes, and a bootstrap draws both sentences and trainings: the one
-over sentences alone finds differences between two trainings of one system too often.
+If systems of a recipe have several seeds, they tell how much a seed changes, and a bootstrap draws both sentences and
+trainings. Else it draws sentences alone, and finds differences between two trainings of one system too often.
 """
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 from ..scoring.kinds import METRICS
 from ..scoring.scored import BLEU
@@ -18,7 +17,6 @@ from ..scoring.statistics import (
     SeedVariance,
     by_length,
     hierarchical_bootstrap,
-    paired_bootstrap,
     resampled_bleu,
     rows,
     seed_variance,
@@ -32,18 +30,26 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's score minus the baseline's for each common seed, and how sure that is."""
+    """A system's mean score minus the baseline's, and how sure that is."""
 
-    by_seed: Dict[int, float]
+    own: Tuple[float, ...]
+    others: Tuple[float, ...]
+    """The scores of the trainings of both; without a test over trainings, those of the common seeds, in one order."""
     p: Optional[float] = None  # None for a metric without a test
     range: Optional[Tuple[float, float]] = None  # the middle 95% of the test's samples; without a test, that over seeds
     sign: int = 1  # of an improvement
-    means: Tuple[float, float] = (0.0, 0.0)  # of the other system's scores, and of its own
     signature: str = ""  # of the test
+    over_trainings: bool = False  # whether the test knows how much trainings differ
+
+    @property
+    def means(self) -> Tuple[float, float]:
+        """Of the other system's scores, and of its own."""
+        return mean(self.others), mean(self.own)
 
     @property
     def value(self) -> float:
-        return mean(self.by_seed.values())
+        other, own = self.means
+        return own - other
 
     @property
     def better(self) -> bool:
@@ -52,7 +58,8 @@ class Difference:
     @property
     def one_way(self) -> bool:
         """Whether the difference has one direction with every seed."""
-        return min(self.by_seed.values()) > 0 or max(self.by_seed.values()) < 0
+        gaps = [own - other for own, other in zip(self.own, self.others)]
+        return min(gaps) > 0 or max(gaps) < 0
 
     @property
     def significant(self) -> bool:
@@ -115,19 +122,30 @@ class Comparison:
         self.systems, self.metric = systems, metric
 
     def difference(self, system: System, other: System, test: str) -> Optional[Difference]:
-        """The difference of one system to another; None if they have no seed in common."""
+        """The difference of one system to another.
+
+        It is over all trainings where it is known how much they differ, and else over the common seeds; None if there
+        are none.
+        """
         scores, others = (each.scores(test, self.metric) for each in (system, other))
-        common = [seed for seed in scores if seed in others]
-        if not common:
+        variance = self.seed_variance(test) if self.metric == BLEU else None
+        if not variance:
+            common = [seed for seed in scores if seed in others]
+            scores, others = ({seed: known[seed] for seed in common} for known in (scores, others))
+        if not scores or not others:
             return None
-        by_seed = {seed: scores[seed] - others[seed] for seed in common}
-        sides = (mean(others[seed] for seed in common), mean(scores[seed] for seed in common))
+        own, theirs = tuple(scores.values()), tuple(others.values())
         p, middle, signature = None, None, ""
-        if self.metric == BLEU and system.tests(test)[common[0]]["sentences"] > 1:  # one is always drawn again
-            p, middle, signature = self._tested(system, other, test, common, mean(by_seed.values()))
-        elif len(common) > 1:
-            middle = min(by_seed.values()), max(by_seed.values())
-        return Difference(by_seed, p, middle, METRICS[self.metric].sign, sides, signature)
+        if self.metric == BLEU and system.tests(test)[next(iter(scores))]["sentences"] > 1:  # one is always drawn again
+            one = [_resampled(system, test, seed) for seed in scores]
+            two = [_resampled(other, test, seed) for seed in others]
+            p, middle = hierarchical_bootstrap(one, two, mean(own) - mean(theirs), variance)
+            drawn = f"sentences and trainings|{variance}" if variance else "sentences"
+            signature = f"{drawn}|n:{SAMPLES}|seed:{SEED}"
+        elif len(own) > 1:
+            gaps = [one - two for one, two in zip(own, theirs)]
+            middle = min(gaps), max(gaps)
+        return Difference(own, theirs, p, middle, METRICS[self.metric].sign, signature, bool(variance))
 
     def seed_variance(self, test: str) -> Optional[SeedVariance]:
         """How much BLEU varies over seeds on a test set, by all systems with several; None without such a system."""
@@ -136,31 +154,10 @@ class Comparison:
         resampled = ([_resampled(system, test, seed) for seed in scores] for system, scores in several.items())
         return seed_variance([list(scores.values()) for scores in several.values()], list(resampled))
 
-    def _tested(
-        self, system: System, other: System, test: str, seeds: Sequence[int], value: float
-    ) -> Tuple[float, Tuple[float, float], str]:
-        """The p value of the difference in BLEU with these seeds, the middle 95%, and the signature of the test."""
-        variance = self.seed_variance(test)
-        one, two = ([_resampled(each, test, seed) for seed in seeds] for each in (system, other))
-        p, middle = hierarchical_bootstrap(one, two, value, variance)
-        if variance:
-            known = f"variance:{variance.total:.3f}|by sentences:{variance.by_sentences:.3f}|freedom:{variance.freedom}"
-            return p, middle, f"sentences and trainings|{known}|n:{SAMPLES}|seed:{SEED}"
-        first, second = sorted((system, other), key=lambda each: each.label)  # p is the same in either direction
-        p, signature = _paired(first, second, test, seeds[0])
-        return p if value else 1.0, middle, signature  # of equal BLEU, sacrebleu's is 0.001
-
 
 @cache
 def _resampled(system: System, test: str, seed: int) -> Any:
     return resampled_bleu(rows(system.tests(test)[seed]["statistics"]))
-
-
-@cache
-def _paired(one: System, two: System, test: str, seed: int) -> Tuple[float, str]:
-    """The p value of sacrebleu's paired bootstrap, and its signature."""
-    first, second = (rows(system.tests(test)[seed]["statistics"]) for system in (one, two))
-    return paired_bootstrap(first, second)
 
 
 def length_table(systems: Sequence[System], test: str) -> List[Tuple[str, int, List[Optional[float]]]]:

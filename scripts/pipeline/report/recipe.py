@@ -147,7 +147,7 @@ def _answer(
     close = [system for system, found in compared if not found.significant]
     against = second if best is baseline else best
     seeds = [len(system.scores(test, metric)) for system in run]
-    smallest = min([best, *close], key=lambda system: system.parameters)
+    smallest = min([best, *close], key=lambda system: (system.parameters, -len(system.scores(test, metric))))
     return {
         "best": best,
         "next": second,
@@ -155,7 +155,6 @@ def _answer(
         "count": len(run),
         "tested": any(found.p is not None for _, found in compared),
         "close": close,  # not distinguishable from the best
-        "ahead": [system for system, found in compared if found.significant and found.better],  # by common seeds
         "apart": [system for system, found in pairs if not found],  # without a common seed
         "worse": sum(found.significant and not found.better for _, found in compared),
         "smallest": smallest if smallest.parameters < best.parameters else None,

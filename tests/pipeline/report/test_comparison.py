@@ -12,7 +12,6 @@ from pipeline.results.file import read_results
 from pipeline.scoring.statistics import (
     SeedVariance,
     hierarchical_bootstrap,
-    paired_bootstrap,
     resampled_bleu,
     rows,
     seed_variance,
@@ -26,9 +25,9 @@ SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "t
 
 
 def test_a_difference_is_significant_if_its_p_value_is():
-    assert Difference({1: 0.5}, 0.0).significant and Difference({1: -0.5}, 0.049).significant
-    assert not Difference({1: 0.5}, 0.05).significant
-    assert not Difference({1: 0.5}).significant and Difference({1: 0.5}).verdict == "not tested"
+    assert Difference((0.5,), (0.0,), 0.0).significant and Difference((0.0,), (0.5,), 0.049).significant
+    assert not Difference((0.5,), (0.0,), 0.05).significant
+    assert not Difference((0.5,), (0.0,)).significant and Difference((0.5,), (0.0,)).verdict == "not tested"
 
 
 def compared(folder, *seeds):
@@ -42,13 +41,25 @@ def compared(folder, *seeds):
     return found
 
 
-def test_with_one_seed_each_the_p_value_is_sacrebleus(tmp_path):
+def test_with_one_seed_each_sentences_alone_are_drawn(tmp_path):
     for own in (0.3, 0.1):
-        pair = [rows(scored("test", rate)["statistics"]) for rate in (0.301, own)]
-        expected, signature = paired_bootstrap(*pair)
         found = compared(tmp_path, (own, 0.301))
-        assert (found.p, found.signature) == (expected, signature)
-        assert found.significant == (own == 0.1)
+        assert found.significant == (own == 0.1) and not found.over_trainings
+        assert found.signature == "sentences|n:1000|seed:12345"
+
+
+def test_where_it_is_known_how_much_trainings_differ_all_of_them_count(tmp_path):
+    for arch, seed, rate in ((ROTARY, 1, 0.1), (ROTARY, 2, 0.3), (SINUSOIDAL, 2, 0.3), (LEARNED, 4, 0.4)):
+        result(tmp_path, arch, seed, test=rate)
+    rotary, learned, other = group([made for _, made in read_results([tmp_path])[0]])
+    found = Comparison([rotary, learned, other])
+    scores = {rate: bleu("test", rate) for rate in (0.1, 0.3, 0.4)}
+    assert found.difference(rotary, learned, "test").value == pytest.approx(
+        (scores[0.1] + scores[0.3]) / 2 - scores[0.4]
+    )
+    assert found.difference(rotary, other, "test").value == pytest.approx((scores[0.1] - scores[0.3]) / 2)
+    assert found.difference(rotary, other, "test").over_trainings
+    assert Comparison([learned, other]).difference(learned, other, "test") is None, "no seed in common"
 
 
 def test_one_sentence_is_no_test(tmp_path):

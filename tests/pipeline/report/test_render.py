@@ -89,7 +89,7 @@ def test_the_first_screen_has_contents_the_answer_and_one_picture_and_details_ar
     answer = "".join(first[1].itertext())
     for said in (
         "Best on test: roformer_tiny",
-        "(significant, 1 seed, 95% interval +",
+        "(significant over sentences alone, 1 seed, 95% interval +",
         "as many parameters",
         "trains at 1.00 of its speed",
     ):

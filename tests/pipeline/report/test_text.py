@@ -97,7 +97,7 @@ def test_beside_translation_both_are_explained(tmp_path):
     report = folders(tmp_path)
     assert [one["name"] for one in report.recipes] == ["small", "books"]
     made = text(tmp_path)
-    assert "paired bootstrap" in made and "no difference is tested" in made and "target tokens" in made
+    assert "sacrebleu's own p" in made and "no difference is tested" in made and "target tokens" in made
 
 
 def test_bits_per_byte_have_their_digits_and_table_6_stands_beside(tmp_path):
