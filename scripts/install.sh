@@ -34,6 +34,8 @@ watch() { "$PYTHON" "$RUN" pipeline.alive "$VENV/install.log" "$@"; }
 install() {
   if [[ -n $WHEELS ]]; then
     watch "$PYTHON" -I -m venv --system-site-packages "$VENV" || return
+    # where $PYTHON is itself of an environment, the new one would see the packages behind that one alone
+    "$PYTHON" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$VENV/lib/python$version/site-packages/parent.pth" || return
     watch "$VENV/bin/python" -I -m pip install --no-index --no-deps "${wheels[@]}" || return
     watch "$VENV/bin/python" -I -c 'import torch, fairseq'
     return

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from fairseq_rope.attention.kernels import computes_in_fp32
 from fairseq_rope.positions import Stack, Steps
 from fairseq_rope.positions.rope import LAYOUTS, RotaryEncoding, RotaryOptions
 
@@ -38,7 +39,13 @@ def ours(args: argparse.Namespace, layout: str) -> Rotate:
     positions = torch.arange(args.length, device=args.device)[None]
     steps = Steps(positions, torch.zeros_like(positions, dtype=torch.bool))
     context = encoding.prepare(steps, steps)
-    return lambda q, k: encoding.rotate(q, k, **context)
+
+    def rotate(q: Tensor, k: Tensor) -> Any:
+        """As the attention does: it rotates in fp32, and goes back to half precision unless it computes in fp32."""
+        q_out, k_out = encoding.rotate(q, k, **context)
+        return (q_out, k_out) if computes_in_fp32(q) else (q_out.type_as(q), k_out.type_as(k))
+
+    return rotate
 
 
 def cos_and_sin(args: argparse.Namespace, precision: str) -> Tuple[Tensor, Tensor]:

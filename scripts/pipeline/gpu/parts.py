@@ -13,7 +13,7 @@ from ..systems import read_systems
 TRAINED = ("multi30k", "mix")
 """Recipes, and parts of the same name."""
 
-PARTS = ("tests", "train", "families", "compile", "decode", "rope", "criterion", *TRAINED)
+PARTS = ("tests", "train", "families", "decode", "rope", "criterion", "compile", *TRAINED)
 GROUP = 5
 """How many systems a benchmark measures in one process, beside fairseq's: a model of base size fills gigabytes."""
 
@@ -48,7 +48,7 @@ class Scale(NamedTuple):
 FULL = Scale(
     "cuda",
     "base",
-    training=("--tokens", "25000"),
+    training=("--tokens", "25000", "--repeats", "20"),
     decoding=("--sentences", "256", "64", "1"),
     rope=("--sentences", "893"),  # of 28 tokens
     criterion=("--tokens", "25000"),
@@ -103,7 +103,7 @@ class Parts:
         return Stage(name, [[str(SCRIPTS / "benchmark.sh"), *words]], [file])
 
     def _steps(self, name: str, archs: Sequence[str], *options: str) -> Stage:
-        systems = ["--baseline", "stock", "--archs", *archs, "--precision", "bf16", "--memory"]
+        systems = ["--baseline", "stock", "--archs", *archs, "--precision", "bf16"]
         small = ["--", "--encoder-layers", "1", "--decoder-layers", "1"] if self.scale is SMALL else []
         return self._benchmark("train", name, *systems, *self.scale.training, *options, *small)
 
@@ -113,11 +113,11 @@ class Parts:
 
     def _train(self) -> List[Stage]:
         archs = [f"transformer_sinusoidal_{self.scale.size}", f"roformer_{self.scale.size}"]
-        return [self._steps("train-bf16", archs, "--profile")]
+        return [self._steps("train-bf16", archs, "--memory", "--profile")]
 
     def _families(self) -> List[Stage]:
         groups = enumerate(self._families_in_groups(), start=1)
-        return [self._steps(f"train-families-{number}", group) for number, group in groups]
+        return [self._steps(f"train-families-{number}", group, "--memory") for number, group in groups]
 
     def _compile(self) -> List[Stage]:
         """fairseq's own with and without; of the families only compiled, as the part before has the others."""
