@@ -8,8 +8,8 @@ from typing import Any, Callable, NoReturn
 PROGRAM = "fairseq-rope"
 NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(e[0-9]+)?")
 WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*")
-DIGITS = 9
-"""The most digits of a whole number."""
+DIGITS = 18
+"""The most digits of a whole number: PyTorch has no more."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """The type of an argument that is a whole number of at least ``least`` and at most nine digits."""
+    """The type of an argument that is a whole number of at least ``least`` and at most 18 digits."""
 
     def parse(text: str) -> int:
         if WHOLE_NUMBER.fullmatch(text) and len(text) > DIGITS:

@@ -127,7 +127,7 @@ def test_missing_matplotlib_gives_the_remedy(tmp_path, monkeypatch, capsys):
         (["bias", "x", "--side", "left"], "--side: invalid choice: 'left'"),
         (["bias", "x", "--length", "-1"], "--length: must be a whole number of at least 1, not '-1'"),
         (["bias", "x", "--sentences", "08"], "--sentences: must be a whole number of at least 1, not '08'"),
-        (["bias", "x", "--seed", "9" * 19], "--seed: must have at most 9 digits, not '999"),
+        (["bias", "x", "--seed", "9" * 19], "--seed: must have at most 18 digits, not '999"),
         (["bias", "x", "--seed", "x"], "--seed: must be a whole number of at least 0, not 'x'"),
         (["bias", "x", "--out", "x.svg"], "--out: must end in .png, not 'x.svg'"),
         (["bias", "x"], "required: --out"),
