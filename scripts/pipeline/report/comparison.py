@@ -128,7 +128,8 @@ class Comparison:
         are none.
         """
         scores, others = (each.scores(test, self.metric) for each in (system, other))
-        variance = self.seed_variance(test) if self.metric == BLEU else None
+        tested = self.metric == BLEU and any(entry["sentences"] > 1 for entry in system.tests(test).values())
+        variance = self.seed_variance(test) if tested else None  # one sentence is always drawn again
         if not variance:
             common = [seed for seed in scores if seed in others]
             scores, others = ({seed: known[seed] for seed in common} for known in (scores, others))
@@ -136,7 +137,7 @@ class Comparison:
             return None
         own, theirs = tuple(scores.values()), tuple(others.values())
         p, middle, signature = None, None, ""
-        if self.metric == BLEU and system.tests(test)[next(iter(scores))]["sentences"] > 1:  # one is always drawn again
+        if tested:
             one = [_resampled(system, test, seed) for seed in scores]
             two = [_resampled(other, test, seed) for seed in others]
             p, middle = hierarchical_bootstrap(one, two, mean(own) - mean(theirs), variance)

@@ -62,16 +62,18 @@ def test_where_it_is_known_how_much_trainings_differ_all_of_them_count(tmp_path)
     assert Comparison([learned, other]).difference(learned, other, "test") is None, "no seed in common"
 
 
-def test_one_sentence_is_no_test(tmp_path):
-    for arch, rate in ((ROTARY, 0.1), (SINUSOIDAL, 0.3)):
-        made = read_json(path := result(tmp_path, arch, test=rate))
+@pytest.mark.parametrize("seeds", [(1,), (1, 2)])
+def test_one_sentence_is_no_test(tmp_path, seeds):
+    for arch, seed, rate in ((ROTARY, 1, 0.1), *((SINUSOIDAL, seed, 0.3) for seed in seeds)):
+        made = read_json(path := result(tmp_path, arch, seed, test=rate))
         test = made["tests"]["test"]
         first = {name: column[:1] for name, column in test["statistics"].items()}
         test.update(sentences=1, statistics=first)
         test["scores"]["sacrebleu"]["score"] = round(exact(rows(first)), 2)
         write_json(path, made)
     one, other = group([made for _, made in read_results([tmp_path])[0]])
-    assert Comparison([one, other]).difference(one, other, "test").verdict == "not tested"
+    found = Comparison([one, other]).difference(one, other, "test")
+    assert found.verdict == "not tested" and not found.over_trainings and len(found.own) == len(found.others) == 1
 
 
 def test_equal_outputs_do_not_differ(tmp_path):

@@ -70,6 +70,9 @@ def test_the_lowest_perplexity_is_the_best_and_learned_positions_are_the_baselin
     found = row(made, ROTARY)["differences"]["test"]
     assert found.better and found.value == -5.75 and found.p is None
     assert [one["longer"] for one in made["sets"]] == [False] * 3  # test_long has no longer blocks
+    assert "Where there is one seed, nothing shows how much trainings differ." not in text(tmp_path)
+    model(tmp_path, "tupe_r_mlm_tiny", 31.0)
+    assert "Where there is one seed, nothing shows how much trainings differ." in text(tmp_path)
     cells = table(text(tmp_path), "Recipe")
     assert cells["header"][2:4] == ["perplexity ↓ `test`", "difference"] and cells["`roformer_mlm_tiny`"][1][:2] == "**"
     assert "15.75 perplexity ↓" in answers(folders(tmp_path)) and "\u22125.75 (not tested, 2 seeds" in text(tmp_path)
