@@ -40,9 +40,10 @@ class PositionalEncoderLayer(TransformerEncoderLayerBase):
         x: Tensor,
         encoder_padding_mask: Optional[Tensor],
         attn_mask: Optional[Tensor] = None,
+        packed: Optional[Tensor] = None,
         **context: Tensor,
     ) -> Tensor:
-        with self.self_attn.at(context):
+        with self.self_attn.at(context, packed=packed):
             return super().forward(x, encoder_padding_mask, attn_mask)
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any) -> None:

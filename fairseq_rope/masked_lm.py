@@ -42,6 +42,7 @@ class RoFormerMaskedEncoder(RobertaEncoder):
         cfg = TransformerConfig.from_namespace(args)
         position = build_position(cfg, "encoder", embed_tokens, special_idx=None, limit_flag="--max-positions")
         encoder = PositionalTransformerEncoder(cfg, dictionary, embed_tokens, position)
+        encoder.packs = True  # sentences come in random order, and those of a task differ much in length
         encoder.apply(init_bert_params)
         for name, parameter in encoder.named_parameters():  # fairseq's function knows layers, and no tables
             if "position" in name.split(".") and parameter.dim() > 1 and parameter.requires_grad:

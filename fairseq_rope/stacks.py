@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from .alignment import Alignment
 from .attention import IncrementalState
+from .attention.packing import pack, places, unpack
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .positions import PositionEncoding
 from .unregistered import Unregistered
@@ -18,6 +19,9 @@ _is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compil
 
 class PositionalTransformerEncoder(TransformerEncoderBase):
     """fairseq's encoder whose layers share one position encoding, ``self.position``."""
+
+    packs = False
+    """Whether the layers get batches with much padding without it, where their hidden states are not asked for."""
 
     def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, position: PositionEncoding) -> None:
         self._shared_position = Unregistered(position)  # super() builds the layers, before a module can be registered
@@ -61,13 +65,19 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         if has_pads:
             x = x * (1 - padding_mask[:, :, None].type_as(x))
         x = x.transpose(0, 1)  # (B, T, C) -> (T, B, C)
+        packs = self.packs and has_pads and not return_all_hiddens and not _is_exporting()
+        packed = places(padding_mask) if packs else None
+        if packed is not None:
+            x = pack(x, packed)
         states = [x] if return_all_hiddens else []
         for layer in self.layers:
-            x = layer(x, encoder_padding_mask=padding_mask if has_pads else None, **context)
+            x = layer(x, encoder_padding_mask=padding_mask if has_pads else None, packed=packed, **context)
             if return_all_hiddens:
                 states.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
+        if packed is not None:
+            x = unpack(x, packed, padding_mask)
         lengths = (~padding_mask).sum(dim=1, dtype=torch.int32).reshape(-1, 1)
         return {
             "encoder_out": [x],

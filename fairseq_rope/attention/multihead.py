@@ -12,6 +12,7 @@ from ..unregistered import Unregistered
 from .cache import IncrementalState, KeyValueCache
 from .kernels import computes_in_fp32, product, scaled_dot_product_attention
 from .masks import merge_masks, with_future
+from .packing import pack, unpack
 
 
 class _Call(threading.local):
@@ -19,6 +20,7 @@ class _Call(threading.local):
 
     context: Optional[Dict[str, Tensor]] = None
     causal = False
+    packed: Optional[Tensor] = None
 
 
 _call = _Call()
@@ -65,13 +67,14 @@ class PositionalMultiheadAttention(MultiheadAttention):
         return self._shared_encoding.module
 
     @contextmanager
-    def at(self, context: Dict[str, Tensor], causal: bool = False) -> Iterator[None]:
+    def at(self, context: Dict[str, Tensor], causal: bool = False, packed: Optional[Tensor] = None) -> Iterator[None]:
         """Within this block, :meth:`forward` works with ``context``, the result of the encoding's ``prepare``.
 
-        With ``causal``, a query sees no later key. The block spans one call of one layer, because fairseq's layers have
-        no arguments for these two.
+        With ``causal``, a query sees no later key. With ``packed`` (:func:`.packing.pack`), the query is packed, and so
+        is the output. The block spans one call of one layer, because fairseq's layers have no arguments for these
+        three.
         """
-        _call.context, _call.causal = context, causal
+        _call.context, _call.causal, _call.packed = context, causal, packed
         try:
             yield
         finally:
@@ -93,7 +96,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         """Attends from ``query`` to itself and to the steps in ``incremental_state``.
 
         Args:
-            query: ``(T, B, C)``.
+            query: ``(T, B, C)``, or packed: ``(N, 1, C)``.
             key, value: not used; in self-attention they are the query.
             key_padding_mask: ``(B, T)``, True = padding.
             incremental_state: holds the keys (already rotated) and values of the steps before.
@@ -102,13 +105,18 @@ class PositionalMultiheadAttention(MultiheadAttention):
             need_head_weights: also return the weights of each head.
 
         Returns:
-            The output ``(T, B, C)``, and the weights: None, ``(B, T, S)``, or per head ``(H, B, T, S)``.
+            The output, of the query's shape, and the weights: None, ``(B, T, S)``, or per head ``(H, B, T, S)``.
         """
         if _call.context is None:
             raise ValueError("the positions are missing: call the attention inside `with attention.at(context)`")
         if static_kv or before_softmax:
             raise ValueError("static_kv and before_softmax do not apply to self-attention with positions")
-        q, k, v = (self._split_heads(project(query)) for project in (self.q_proj, self.k_proj, self.v_proj))
+        projected = (project(query) for project in (self.q_proj, self.k_proj, self.v_proj))
+        packed = _call.packed
+        if packed is not None:
+            assert key_padding_mask is not None
+            projected = (unpack(x, packed, key_padding_mask) for x in projected)
+        q, k, v = map(self._split_heads, projected)
         out, weights = self.attend(
             q,
             k,
@@ -123,7 +131,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         if weights is not None:
             weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
         out = out.permute(2, 0, 1, 3).flatten(2)  # (B, H, T, D) -> (T, B, C)
-        return self.out_proj(out), weights
+        return self.out_proj(out if packed is None else pack(out, packed)), weights
 
     def attend(
         self,

@@ -1,0 +1,70 @@
+"""Layers that get no padding: the same function of the tokens, in fewer rows."""
+
+import pytest
+import torch
+
+from fairseq_rope.attention.packing import SPARED, pack, places, unpack
+
+from ..helpers import BOS, DEVICES, ENCODINGS, FIRST, FP32, PAD, build_felt, build_with
+
+
+def ragged(lengths, device="cpu"):
+    tokens = torch.full((len(lengths), max(lengths)), PAD)
+    for row, length in enumerate(lengths):
+        tokens[row, :length] = torch.arange(FIRST, FIRST + length)
+        tokens[row, 0] = BOS
+    return tokens.to(device)
+
+
+def rows_of(model):
+    """Lists what the first layer's feed-forward network gets from now on."""
+    shapes = []
+    network = model.encoder.sentence_encoder.layers[0].fc1
+    network.register_forward_pre_hook(lambda _, args: shapes.append(tuple(args[0].shape[:2])))
+    return shapes
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_packed_layers_compute_the_same(encoding, device):
+    model = build_felt(encoding, "mlm").to(device)
+    encoder = model.encoder.sentence_encoder
+    tokens = ragged([12, 3, 1, 7], device)
+    seen, results = rows_of(model), []
+    for encoder.packs in (True, False):
+        model.zero_grad()
+        features = encoder(tokens)["encoder_out"][0].transpose(0, 1)
+        features[tokens.ne(PAD)].square().sum().backward()
+        results.append((features, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
+    assert seen == [(23, 1), (12, 4)]
+    (packed, gradients), (padded, expected) = results
+    torch.testing.assert_close(packed[tokens.ne(PAD)], padded[tokens.ne(PAD)], **FP32)
+    assert not packed[tokens.eq(PAD)].any()
+    assert gradients.keys() == expected.keys()
+    for name in gradients:
+        torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("lengths,packed", [((8, 4), True), ((8, 5), False), ((8, 8), False)])
+def test_a_batch_is_packed_if_enough_of_it_is_padding(lengths, packed):
+    model = build_with("rope", "mlm")
+    seen = rows_of(model)
+    model(ragged(lengths))
+    assert SPARED == 1 / 4 and seen == [(sum(lengths), 1) if packed else (8, 2)]
+
+
+def test_hidden_states_keep_their_padding_and_so_does_translation():
+    tokens = ragged([9, 2])
+    masked, translation = build_with("rope", "mlm"), build_with("rope")
+    states = masked.encoder.extract_features(tokens, return_all_hiddens=True)[1]["inner_states"]
+    assert [state.shape[:2] for state in states] == [(9, 2)] * 3
+    assert not translation.encoder.packs
+
+
+def test_unpacking_is_the_inverse_of_packing_with_zeros_for_padding():
+    padding = ragged([2, 6, 1]).eq(PAD)
+    x = torch.randn(6, 3, 5)
+    packed = places(padding)
+    assert packed.tolist() == [0, 1, 6, 7, 8, 9, 10, 11, 12]
+    expected = x.masked_fill(padding.t()[:, :, None], 0)
+    torch.testing.assert_close(unpack(pack(x, packed), packed, padding), expected, rtol=0, atol=0)
