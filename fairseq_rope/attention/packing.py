@@ -37,7 +37,7 @@ def pack(x: Tensor, packed: Tensor) -> Tensor:
     Returns:
         ``(N, 1, C)``.
     """
-    return x.transpose(0, 1).flatten(0, 1)[packed][:, None]
+    return x.transpose(0, 1).flatten(0, 1).index_select(0, packed)[:, None]
 
 
 def unpack(x: Tensor, packed: Tensor, padding: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Batches of random words with lengths like those of WMT, from fairseq's own dataset."""
+"""Batches of random words, always the same, as fairseq's tasks receive them."""
 
 from typing import Any, Dict, List, Tuple
 
@@ -97,13 +97,34 @@ def make_blocks(words: Dictionary, tokens: int, sentences: int, length: int, mas
     }
 
 
+def make_examples(words: Dictionary, tokens: int, sentences: int, length: int) -> Dict[str, Any]:
+    """A batch of a task of classification with two classes, always the same; the sentences come in random order.
+
+    Their lengths are therefore anything in WMT, and not near each other as in :func:`make_batch`.
+    """
+    count, random = len(choose_lengths(tokens, sentences, length)), np.random.default_rng(2)
+    lengths = np.full(count, length) if length else random.choice(wmt_lengths()[0], count)
+    text = random.integers(words.nspecial, len(words), (count, lengths.max()))
+    text[:, 0] = words.bos()
+    text[np.arange(lengths.max()) >= lengths[:, None]] = words.pad()
+    return {
+        "id": torch.arange(count),
+        "nsentences": count,
+        "ntokens": int(lengths.sum()),
+        "net_input": {"src_tokens": torch.from_numpy(text), "src_lengths": torch.from_numpy(lengths)},
+        "target": torch.from_numpy(random.integers(2, size=count)),
+    }
+
+
 def about(batch: Dict[str, Any], pad: int) -> Dict[str, Any]:
     """The size of a batch: sentences, tokens of both sides with ``</s>``, and the share of padding in its tensors.
 
-    The target tokens of a masked language model are those that it predicts.
+    The target tokens of a masked language model are those that it predicts. Of a classification they are its classes.
     """
-    sides = {"source": batch["net_input"]["src_tokens"], "target": batch["target"]}
+    source, target = batch["net_input"]["src_tokens"], batch["target"]
     read = [value for name, value in batch["net_input"].items() if name.endswith("_tokens")]
-    counts = {f"{side} tokens": int(tokens.ne(pad).sum()) for side, tokens in sides.items()}
+    classes = target.dim() == 1
+    counts = {"source tokens": int(source.ne(pad).sum())}
+    counts["target tokens"] = len(target) if classes else int(target.ne(pad).sum())
     padding = sum(int(tokens.eq(pad).sum()) for tokens in read) / sum(tokens.numel() for tokens in read)
     return {"sentences": batch["target"].size(0), **counts, "padding": f"{padding:.1%}"}

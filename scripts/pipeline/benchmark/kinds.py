@@ -5,7 +5,7 @@ from typing import Any, Dict, Sequence, Tuple
 
 from fairseq.data import Dictionary
 
-from .batch import make_batch, make_blocks
+from .batch import make_batch, make_blocks, make_examples
 
 TEXT_LENGTH = 512
 """Tokens of a block, as BERT and both papers have them."""
@@ -42,6 +42,8 @@ class Kind:
         length = length or self.length
         if self.task == "translation":
             return make_batch(words, tokens, sentences, length)
+        if self.task == "sentence_prediction":
+            return make_examples(words, tokens, sentences, length)
         return make_blocks(words, tokens, sentences, length, masked=self.task == "masked_lm")
 
 
@@ -67,6 +69,14 @@ KINDS: Dict[str, Kind] = {
             "fused_masked_lm",
             ("transformer_learned_mlm_base", "roformer_mlm_base"),
             TEXT,
+        ),
+        Kind(
+            "sentence_prediction",
+            "fairseq_transformer_mlm_base:sentence_prediction:adam",
+            "sentence_prediction",
+            ("transformer_learned_mlm_base", "roformer_mlm_base"),
+            (*TEXT, "--num-classes", "2", "--max-positions", "512"),
+            length=0,
         ),
         Kind(
             "language_modeling",

@@ -82,11 +82,15 @@ def flops(model: nn.Module) -> Flops:
 
     Two for each weight of the encoder and of the keys and values of the attention to it, for a ``source`` token; two
     for each of the rest of the decoder and of the vocabulary's projection, for a ``target`` token; likewise for the
-    head of a masked model. What attention and position encodings multiply besides is not counted.
+    head of a masked model, or for its head of classification if it has one. What attention and position encodings
+    multiply besides is not counted.
     """
     counts = {"source": 0.0, "target": 0.0}
+    classifies = bool(getattr(model, "classification_heads", None))
     for name, module in model.named_modules():
         is_head = name.startswith("encoder.lm_head")
+        if is_head and classifies:
+            continue
         if (isinstance(module, nn.Linear) and "position" not in name.split(".")) or name == "encoder.lm_head":
             of_source = name.startswith("encoder.") and not is_head
             of_source |= name.endswith(("encoder_attn.k_proj", "encoder_attn.v_proj"))

@@ -180,7 +180,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=int, default=2044, help="about how many target tokens (default: 2044)")
     parser.add_argument("--sentences", type=int, default=0, help="size of the batch, instead of --tokens")
     parser.add_argument(
-        "--length", type=int, default=0, help="tokens of each sentence (default: like WMT; of text 512)"
+        "--length", type=int, default=0, help="tokens of each sentence (default: like WMT; of running text 512)"
     )
     parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory, in separate processes")

@@ -10,6 +10,7 @@ from fairseq.optim.adam import FairseqAdam
 from fairseq_rope import RoFormerModel
 from fairseq_rope.attention import PositionalMultiheadAttention
 from pipeline.benchmark.kinds import KINDS
+from pipeline.benchmark.models import flops
 from pipeline.benchmark.train import OPTIMIZER, Candidate, build_trainer
 
 from .measuring import CPU, DECODE, FLAGS, SPREAD, TRAIN, TRANSLATION, measured
@@ -41,6 +42,29 @@ def test_train_compares_language_models_with_fairseq(tmp_path, capsys, task, arc
     other, fused, plain = (row["loss of step 3"] for row in result["rows"])
     assert abs(fused - plain) < 2e-3 < abs(other - fused)
     assert all(row["source tokens/s"] > 0 for row in result["rows"])
+
+
+def test_train_compares_fine_tuning_with_fairseq(tmp_path, capsys):
+    """The sentences of a batch differ in length, and the share of the peak knows which head is used."""
+    archs = ["--archs", "roformer_mlm_tiny", "roformer_mlm_tiny::adam", "--baseline"]
+    stock = "fairseq_transformer_mlm_tiny:sentence_prediction:adam"
+    silent = ["--", "--dropout", "0", "--attention-dropout", "0"]
+    result = measured(tmp_path, capsys, *TRAIN, "--task", "sentence_prediction", *archs, stock, *silent)
+    size = result["batch"]
+    assert size["sentences"] == size["target tokens"] == 4 and float(size["padding"].rstrip("%")) > 25
+    other, ours, plain = (row["loss of step 3"] for row in result["rows"])
+    assert abs(ours - plain) < 2e-3 < abs(other - ours)
+
+
+def test_the_products_of_a_classification_are_those_of_its_head():
+    arch = ["roformer_mlm_tiny", "fairseq_transformer_mlm_tiny:sentence_prediction"]
+    masked, *tuned = (
+        flops(build_trainer(Candidate.parse(name, KINDS[task]), 100, [], CPU).model)
+        for name, task in zip([arch[0], *arch], ["masked_lm", "sentence_prediction", "sentence_prediction"])
+    )
+    width = 128  # and 101 types, with the mask
+    assert masked["target"] == 2 * width * (width + 101) and tuned[0] == tuned[1]
+    assert tuned[0] == {"source": masked["source"], "target": 2 * width * (width + 2)}
 
 
 @pytest.mark.parametrize("precision", ["bf16", "autocast"])
