@@ -23,8 +23,9 @@ def test_the_notebook_trains_translates_and_draws(tmp_path, monkeypatch, capsys)
     for name, value in {**ENVIRONMENT, **preloaded()}.items():
         monkeypatch.setenv(name, value)
     program = "\n".join(CODE)
-    assert program.count('"--max-update", 500') == 1
-    exec(program.replace('"--max-update", 500', '"--max-update", 125'), {})
+    whole = '"--max-update", 500, "--save-every", 25'
+    assert program.count(whole) == 1
+    exec(program.replace(whole, '"--max-update", 50, "--save-every", 10'), {})
     assert "[train] train: " in capsys.readouterr().out
     for name in ("bias.png", "distance.png"):
         assert min(images.open(tmp_path / "first_steps" / name).size) > 300

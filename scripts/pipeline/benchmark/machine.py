@@ -13,7 +13,7 @@ from .timing import digits, synchronize
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "autocast": torch.bfloat16}
 """Name of a precision, to the type of its matrix products."""
 
-SIZES = {"cpu": (1024, 2048), "cuda": (4096, 8192)}
+SIZES = {"cpu": (256, 512, 1024, 2048), "cuda": (1024, 2048, 4096, 8192)}
 SECONDS = 1.0  # seconds of multiplying, for each size
 
 
@@ -31,9 +31,15 @@ def describe(device: torch.device) -> Dict[str, Any]:
 
 
 def matmul_peak(dtype: torch.dtype, device: torch.device) -> float:
-    """The best rate of a product of two square matrices, in FLOP/s."""
-    best = 0.0
+    """The best rate of a product of two square matrices, in FLOP/s.
+
+    The sizes end where one product takes longer than :data:`SECONDS`: a CPU without products in half precision needs
+    minutes for the largest.
+    """
+    best = seconds = 0.0
     for size in SIZES[device.type]:
+        if seconds > SECONDS:
+            break
         a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
         end = time.perf_counter() + SECONDS
         while time.perf_counter() < end:
@@ -41,7 +47,8 @@ def matmul_peak(dtype: torch.dtype, device: torch.device) -> float:
             start = time.perf_counter()
             torch.mm(a, b)
             synchronize(device)
-            best = max(best, 2 * size**3 / (time.perf_counter() - start))
+            seconds = time.perf_counter() - start
+            best = max(best, 2 * size**3 / seconds)
     return best
 
 

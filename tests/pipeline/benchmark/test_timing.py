@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from pipeline.benchmark import machine
 from pipeline.benchmark.batch import about, dictionary, make_batch
-from pipeline.benchmark.machine import describe, peaks
 from pipeline.benchmark.models import flops, same_parameters
 from pipeline.benchmark.output import as_table
 from pipeline.benchmark.timing import compared, interleaved
@@ -85,10 +85,16 @@ def test_models_that_differ_in_computed_positions_only_have_the_same_parameters(
 
 
 def test_the_machine_is_described_and_its_peak_measured():
-    machine = describe(CPU)
-    assert machine["cpu"] and machine["threads"] == torch.get_num_threads() and machine["torch"] == torch.__version__
-    rates = peaks(["bf16", "autocast"], CPU)
+    found = machine.describe(CPU)
+    assert found["cpu"] and found["threads"] == torch.get_num_threads() and found["torch"] == torch.__version__
+    rates = machine.peaks(["bf16", "autocast"], CPU)
     assert rates["bf16"] == rates["autocast"] > 0
+
+
+def test_the_peak_is_measured_without_products_that_would_take_too_long(monkeypatch):
+    monkeypatch.setattr(machine, "SECONDS", 1e-3)
+    monkeypatch.setattr(machine, "SIZES", {"cpu": (1024, 10**6)})  # the larger one finds no memory
+    assert machine.matmul_peak(torch.float32, CPU) > 0
 
 
 def test_a_row_is_a_line_of_the_table():
