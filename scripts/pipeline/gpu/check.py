@@ -4,19 +4,20 @@ Parts, in their order:
   tests      the tests that need a GPU
   train      a training step of base size in bf16 against fairseq's: rate, share of peak, memory, operators
   families   the same for every encoding
-  compile    the same with torch.compile
   decode     beam search over 1, 64 and 256 sentences against fairseq's
   rope       RoPE alone
   criterion  projection and loss alone
+  compile    a training step with torch.compile
   multi30k   the recipe multi30k, every encoding, all seeds; needs --multi30k
   mix        the recipe mix; needs --mix
 
-What is done with this commit, on this machine, is skipped. After --minutes the command ends what runs; call it again:
+What is done with this code, on this machine, is skipped. After --minutes the command ends what runs; call it again:
 trainings continue from their last checkpoints, a benchmark begins anew. --rehearse tries all parts on the CPU in small,
 and writes no figure outside --out.
 """
 
 import argparse
+import hashlib
 import os
 import signal
 import subprocess
@@ -30,6 +31,7 @@ import torch
 
 from ..command import Failure, Parser, run, say, seeds_of, to_path, whole_number, words_of
 from ..failures import last_error
+from ..files import sha256
 from ..lock import locked
 from ..processes import end
 from ..provenance import provenance
@@ -38,6 +40,7 @@ from ..sweep import device
 from .parts import FULL, PARTS, ROOT, SMALL, TRAINED, Command, Parts, Stage
 
 MINUTE = 60.0
+CODE = ("fairseq_rope", "scripts", "tests")  # folders with everything that a stage depends on
 GRACE = 60.0
 """Seconds in which commands must have ended after SIGTERM."""
 
@@ -84,6 +87,13 @@ def run_all(commands: Sequence[Command], log: Path, deadline: float, lock: Optio
         raise Failure(f"{how}: {last_error(log.read_text(encoding='utf-8', errors='replace'))} ({log})")
 
 
+def code() -> str:
+    """A hash of the program and its tests: a copy may have no commit, and the figures written here change it."""
+    files = sorted(path for name in CODE for path in (ROOT / name).rglob("*") if path.suffix != ".pyc")
+    lines = [f"{path.relative_to(ROOT)} {sha256(path)}\n" for path in files if path.is_file()]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, lock: Optional[int]) -> None:
     """Runs the stages of a part that are not done.
 
@@ -91,8 +101,7 @@ def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, loc
         Cut: the time is over.
         Failure: a stage failed.
     """
-    about = provenance(ROOT)
-    about["commit"] = str(about["commit"]).removesuffix("-dirty")  # by the figures that are written here
+    about = {**provenance(ROOT), "commit": code()}
     folder.mkdir(parents=True, exist_ok=True)
     for stage in stages:
         steps = Steps(folder)

@@ -102,6 +102,26 @@ def test_a_part_is_done_once_and_a_failure_does_not_end_the_others(tmp_path, cap
     assert ran.read_text() == "xx"
 
 
+def test_a_stage_is_done_again_where_the_code_has_changed(tmp_path, monkeypatch):
+    """Also in a copy, which has no commit; figures and what Python compiles are no code."""
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    source, output = tmp_path / "fairseq_rope/model.py", tmp_path / "figures/count"
+    for folder in (source.parent, output.parent):
+        folder.mkdir()
+    source.write_text("before")
+    stage = Stage("only", [python(f"open({str(output)!r}, 'a').write('x')")], [output])
+
+    def times_done():
+        check.check("part", [stage], tmp_path / "out", time.monotonic() + 60, None)
+        return len(output.read_text())
+
+    assert times_done() == times_done() == 1
+    (source.parent / "model.pyc").touch()
+    assert times_done() == 1
+    source.write_text("after")
+    assert times_done() == 2
+
+
 def test_a_cut_ends_all_commands_and_leaves_the_other_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(check, "MINUTE", 10.0)
     files = [tmp_path / name for name in "abc"]
