@@ -21,7 +21,10 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     """fairseq's encoder whose layers share one position encoding, ``self.position``."""
 
     packs = False
-    """Whether the layers get batches with much padding without it, where their hidden states are not asked for."""
+    """Whether the layers get a batch without its padding if that is much, and if nobody asks for all hidden states.
+
+    The output is the same for every token. At padding it is zero in a packed batch, and anything else in another one.
+    """
 
     def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, position: PositionEncoding) -> None:
         self._shared_position = Unregistered(position)  # super() builds the layers, before a module can be registered
@@ -57,7 +60,10 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     ) -> Dict[str, List[Tensor]]:
         """As in fairseq's encoder, with the positions computed once and handed to every layer."""
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, T)
-        has_pads = _is_exporting() or bool(padding_mask.any())
+        may_pack = self.packs and not return_all_hiddens and not _is_exporting()
+        pads = int(padding_mask.sum()) if may_pack else _is_exporting() or bool(padding_mask.any())
+        has_pads = pads > 0
+        packed = places(padding_mask, pads) if may_pack else None
         steps = self.position.steps(src_tokens)
         context = self.position.prepare(steps, steps)
 
@@ -65,8 +71,6 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         if has_pads:
             x = x * (1 - padding_mask[:, :, None].type_as(x))
         x = x.transpose(0, 1)  # (B, T, C) -> (T, B, C)
-        packs = self.packs and has_pads and not return_all_hiddens and not _is_exporting()
-        packed = places(padding_mask) if packs else None
         if packed is not None:
             x = pack(x, packed)
         states = [x] if return_all_hiddens else []

@@ -82,6 +82,20 @@ def test_training_waits_no_more_often_than_with_fairseqs_model(family):
 
 
 @pytest.mark.parametrize("family", [family for family, name in FAMILIES.items() if name in SOFTMAX])
+@pytest.mark.parametrize("length", [3, 9], ids=["packed", "padded"])
+def test_a_masked_model_waits_once_for_the_amount_of_padding(family, length):
+    """Which is one here; so a quarter of the shorter text is padding, and the layers get two tokens."""
+    rows = []
+
+    def encode(model):
+        stack = model.train().encoder.sentence_encoder
+        stack.layers[0].fc1.register_forward_pre_hook(lambda _, args: rows.append(args[0].size(0)))
+        stack(torch.full((1, length), 5, device="meta"))["encoder_out"][0].sum().backward()
+
+    assert waits_of(build(f"{family}_mlm_tiny"), encode) == ["__int__"] and rows[-1] == (2 if length == 3 else 9)
+
+
+@pytest.mark.parametrize("family", [family for family, name in FAMILIES.items() if name in SOFTMAX])
 def test_a_step_of_decoding_waits_once(family):
     def translate(model):
         source = torch.full((3, 7), 5, device="meta")

@@ -70,15 +70,15 @@ class PositionalMultiheadAttention(MultiheadAttention):
     def at(self, context: Dict[str, Tensor], causal: bool = False, packed: Optional[Tensor] = None) -> Iterator[None]:
         """Within this block, :meth:`forward` works with ``context``, the result of the encoding's ``prepare``.
 
-        With ``causal``, a query sees no later key. With ``packed`` (:func:`.packing.pack`), the query is packed, and so
-        is the output. The block spans one call of one layer, because fairseq's layers have no arguments for these
-        three.
+        With ``causal``, a query sees no later key. With ``packed``, the result of :func:`.packing.places`, query and
+        output are packed, and the padding mask is needed. The block spans one call of one layer, because fairseq's
+        layers have no arguments for these three.
         """
         _call.context, _call.causal, _call.packed = context, causal, packed
         try:
             yield
         finally:
-            _call.context = None
+            _call.context, _call.causal, _call.packed = None, False, None
 
     def forward(
         self,

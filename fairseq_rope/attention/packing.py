@@ -1,7 +1,6 @@
 """Packed batches: the tokens of all sentences in one row, without the padding between them.
 
-Everything in a layer but the attention between the projections treats each token alone. So padding costs nothing there
-if it is left out.
+Everything in a layer but the attention between the projections treats each token alone, and needs no padding.
 """
 
 from typing import Optional
@@ -12,19 +11,20 @@ SPARED = 1 / 4
 """The part of a batch that has to be padding before packing pays."""
 
 
-def places(padding: Tensor) -> Optional[Tensor]:
+def places(padding: Tensor, pads: int) -> Optional[Tensor]:
     """Where the tokens of a batch are, or None if less than :data:`SPARED` of it is padding.
 
     Args:
         padding: ``(B, T)``, True = padding.
+        pads: the sum of it.
 
     Returns:
         ``(N,)``, int64: the places of the tokens among the B x T of the batch, sentence by sentence.
     """
-    tokens = padding.numel() - int(padding.sum())
-    if tokens > (1 - SPARED) * padding.numel():
+    if pads < SPARED * padding.numel():
         return None
-    return padding.flatten().byte().argsort(stable=True)[:tokens]  # unlike nonzero(), it waits for no device
+    # unlike nonzero(), this does not wait for the device
+    return padding.flatten().byte().argsort(stable=True)[: padding.numel() - pads]
 
 
 def pack(x: Tensor, packed: Tensor) -> Tensor:

@@ -31,18 +31,20 @@ def test_packed_layers_compute_the_same(encoding, device):
     encoder = model.encoder.sentence_encoder
     tokens = ragged([12, 3, 1, 7], device)
     seen, results = rows_of(model), []
+    weights = torch.randn(23, encoder.embed_tokens.embedding_dim, generator=torch.Generator().manual_seed(1)).to(device)
     for encoder.packs in (True, False):
         model.zero_grad()
         features = encoder(tokens)["encoder_out"][0].transpose(0, 1)
-        features[tokens.ne(PAD)].square().sum().backward()
+        (features[tokens.ne(PAD)] * weights).sum().backward()
         results.append((features, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}))
     assert seen == [(23, 1), (12, 4)]
     (packed, gradients), (padded, expected) = results
     torch.testing.assert_close(packed[tokens.ne(PAD)], padded[tokens.ne(PAD)], **FP32)
     assert not packed[tokens.eq(PAD)].any()
     assert gradients.keys() == expected.keys()
+    largest = max(gradient.abs().max().item() for gradient in expected.values())
     for name in gradients:
-        torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(gradients[name], expected[name], rtol=1e-3, atol=1e-4 * largest)
 
 
 @pytest.mark.parametrize("lengths,packed", [((8, 4), True), ((8, 5), False), ((8, 8), False)])
@@ -64,7 +66,26 @@ def test_hidden_states_keep_their_padding_and_so_does_translation():
 def test_unpacking_is_the_inverse_of_packing_with_zeros_for_padding():
     padding = ragged([2, 6, 1]).eq(PAD)
     x = torch.randn(6, 3, 5)
-    packed = places(padding)
+    packed = places(padding, int(padding.sum()))
     assert packed.tolist() == [0, 1, 6, 7, 8, 9, 10, 11, 12]
     expected = x.masked_fill(padding.t()[:, :, None], 0)
     torch.testing.assert_close(unpack(pack(x, packed), packed, padding), expected, rtol=0, atol=0)
+
+
+def test_an_exported_encoder_serves_other_batches():
+    model = build_with("rope", "mlm").encoder
+    batch, length = (torch.export.Dim(name, min=2, max=60) for name in ("batch", "length"))
+    shapes = {"src_tokens": {0: batch, 1: length}}
+    program = torch.export.export(Features(model), (ragged([9, 2, 5]),), dynamic_shapes=shapes).module()
+    tokens = ragged([3, 7, 1, 1])
+    kept = tokens.ne(PAD)
+    torch.testing.assert_close(program(tokens)[kept], model.extract_features(tokens)[0][kept], **FP32)
+
+
+class Features(torch.nn.Module):
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, src_tokens):
+        return self.encoder.extract_features(src_tokens)[0]

@@ -119,7 +119,8 @@ def make_examples(words: Dictionary, tokens: int, sentences: int, length: int) -
 def about(batch: Dict[str, Any], pad: int) -> Dict[str, Any]:
     """The size of a batch: sentences, tokens of both sides with ``</s>``, and the share of padding in its tensors.
 
-    The target tokens of a masked language model are those that it predicts. Of a classification they are its classes.
+    The target tokens of a masked language model are those that it predicts. Those of a classification are its
+    classes, one for each sentence.
     """
     source, target = batch["net_input"]["src_tokens"], batch["target"]
     read = [value for name, value in batch["net_input"].items() if name.endswith("_tokens")]

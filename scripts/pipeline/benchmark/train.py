@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 import torch
 from fairseq import options, utils
 from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.optim import OPTIMIZER_REGISTRY
 from fairseq.trainer import Trainer
 
@@ -21,6 +22,8 @@ from .timing import compared, interleaved
 
 OPTIMIZER = "fused_adam"
 COMPILED = "+compile"
+CLASSIFICATION = "sentence_prediction"
+"""fairseq's task, and its criterion."""
 
 
 class Candidate(NamedTuple):
@@ -54,6 +57,10 @@ class Candidate(NamedTuple):
         criterion, optimizer = parts[1] or criterion or kind.criterion, parts[2] or optimizer
         self = cls(text, kind, parts[0], criterion, optimizer, own_precision or precision, text.endswith(COMPILED))
         check_arch(self.arch)
+        if kind.task == CLASSIFICATION and not hasattr(ARCH_MODEL_REGISTRY[self.arch], "register_classification_head"):
+            raise Failure(f"{self.arch} in '{text}' has no head of classification: name a masked language model")
+        if (self.criterion == CLASSIFICATION) != (kind.task == CLASSIFICATION):
+            raise Failure(f"the criterion '{self.criterion}' in '{text}' does not fit --task {kind.task}")
         known: Sequence[Any] = (CRITERION_REGISTRY, OPTIMIZER_REGISTRY, PRECISIONS)
         for what, registry in zip(("criterion", "optimizer", "precision"), known):
             if getattr(self, what) not in registry:
@@ -107,6 +114,14 @@ def loss_of_step(trainer: Trainer, batch: Dict[str, Any]) -> float:
     return float(done["loss"])
 
 
+def _check_length(trainers: Dict[str, Trainer], batch: Dict[str, Any]) -> None:
+    length = batch["net_input"]["src_tokens"].size(1)
+    for name, trainer in trainers.items():
+        limits = trainer.model.max_positions()
+        if length > (limits if isinstance(limits, int) else min(limits)):
+            raise Failure(f"{name} takes at most {limits} tokens, not {length}: give a smaller --length")
+
+
 def run(args: argparse.Namespace) -> Result:
     """Measures training steps against the baseline's; also returns each candidate's loss in the last step."""
     kind = KINDS[args.task]
@@ -118,6 +133,7 @@ def run(args: argparse.Namespace) -> Result:
     for candidate in candidates:
         start = trainers.get(args.baseline)
         trainers[candidate.name] = build_trainer(candidate, args.vocabulary, args.flags, args.device, start)
+    _check_length(trainers, batch)
     size = about(batch, trainers[args.baseline].task.source_dictionary.pad())
     losses: Dict[str, float] = {}
 

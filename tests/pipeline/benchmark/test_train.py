@@ -12,6 +12,7 @@ from fairseq_rope.attention import PositionalMultiheadAttention
 from pipeline.benchmark.kinds import KINDS
 from pipeline.benchmark.models import flops
 from pipeline.benchmark.train import OPTIMIZER, Candidate, build_trainer
+from pipeline.command import Failure
 
 from .measuring import CPU, DECODE, FLAGS, SPREAD, TRAIN, TRANSLATION, measured
 
@@ -54,6 +55,29 @@ def test_train_compares_fine_tuning_with_fairseq(tmp_path, capsys):
     assert size["sentences"] == size["target tokens"] == 4 and float(size["padding"].rstrip("%")) > 25
     other, ours, plain = (row["loss of step 3"] for row in result["rows"])
     assert abs(ours - plain) < 2e-3 < abs(other - ours)
+
+
+def test_a_batch_of_examples_begins_with_the_special_symbol_and_is_in_no_order_of_lengths():
+    from pipeline.benchmark.batch import dictionary, make_examples
+
+    tokens = make_examples(dictionary(100), 0, 32, 0)["net_input"]["src_tokens"]
+    words = dictionary(100)
+    lengths = tokens.ne(words.pad()).sum(dim=1)
+    assert tokens[:, 0].eq(words.bos()).all() and lengths.diff().sign().unique().tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "words,message",
+    [
+        (["--archs", "roformer_tiny"], "roformer_tiny in 'roformer_tiny' has no head of classification"),
+        (["--criterion", "masked_lm"], "the criterion 'masked_lm' in 'roformer_mlm_tiny' does not fit --task"),
+        (["--length", "600"], "roformer_mlm_tiny takes at most 512 tokens, not 600: give a smaller --length"),
+    ],
+)
+def test_what_cannot_be_fine_tuned_is_said_in_one_line(tmp_path, capsys, words, message):
+    baseline = ["--task", "sentence_prediction", "--archs", "roformer_mlm_tiny", "--baseline", "roformer_mlm_tiny"]
+    with pytest.raises(Failure, match=message):
+        measured(tmp_path, capsys, *TRAIN, *baseline, *words)
 
 
 def test_the_products_of_a_classification_are_those_of_its_head():
