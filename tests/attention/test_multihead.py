@@ -7,6 +7,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention
+from fairseq_rope.attention.kernels import SHORT
 from fairseq_rope.attention.masks import merge_masks
 from fairseq_rope.positions import POSITIONS, PositionEncoding
 from fairseq_rope.training.dropout import CpuDropout
@@ -14,6 +15,9 @@ from fairseq_rope.training.dropout import CpuDropout
 from ..helpers import DEVICES, FP32, stack, steps
 
 T, B, C, H = 7, 3, 32, 4
+
+LENGTHS = pytest.mark.parametrize("length", [T, SHORT, SHORT + 1])
+"""On a CPU, longer input has another way."""
 
 
 class DistanceEncoding(PositionEncoding):
@@ -35,9 +39,9 @@ def attention(encoding=PositionEncoding, **kwargs):
     return PositionalMultiheadAttention(C, H, encoding=encoding(stack(), None), **kwargs).eval()
 
 
-def masks(kind):
-    causal = torch.full((T, T), float("-inf")).triu(1)
-    left = torch.zeros(B, T, dtype=torch.bool)
+def masks(kind, length=T):
+    causal = torch.full((length, length), float("-inf")).triu(1)
+    left = torch.zeros(B, length, dtype=torch.bool)
     left[1, :3] = left[2, :1] = True
     return {
         "none": {},
@@ -47,16 +51,17 @@ def masks(kind):
     }[kind]
 
 
+@LENGTHS
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "causal and padding on the right"])
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_without_encoding_it_equals_fairseqs_attention(kind, need_weights):
+def test_without_encoding_it_equals_fairseqs_attention(kind, need_weights, length):
     ours = attention()
     stock = MultiheadAttention(C, H, self_attention=True).eval()
     stock.load_state_dict(ours.state_dict())  # the names are the same
-    x = torch.randn(T, B, C)
-    expected, expected_weights = stock(x, x, x, need_weights=need_weights, **masks(kind))
+    x = torch.randn(length, B, C)
+    expected, expected_weights = stock(x, x, x, need_weights=need_weights, **masks(kind, length))
     with ours.at({}):
-        actual, weights = ours(x, x, x, need_weights=need_weights, **masks(kind))
+        actual, weights = ours(x, x, x, need_weights=need_weights, **masks(kind, length))
     torch.testing.assert_close(actual, expected, **FP32)
     if need_weights:
         torch.testing.assert_close(weights, expected_weights, **FP32)
@@ -64,26 +69,28 @@ def test_without_encoding_it_equals_fairseqs_attention(kind, need_weights):
         assert weights is None
 
 
+@LENGTHS
 @pytest.mark.parametrize("kind", ["none", "padding", "causal", "causal and padding on the right"])
-def test_the_fast_kernel_equals_the_explicit_weights(kind):
-    layer, x = attention(DistanceEncoding), torch.randn(T, B, C)
-    places = steps(range(T))
+def test_the_fast_kernel_equals_the_explicit_weights(kind, length):
+    layer, x = attention(DistanceEncoding), torch.randn(length, B, C)
+    places = steps(range(length))
     with layer.at(layer.encoding.prepare(places, places)):
-        fast, _ = layer(x, need_weights=False, **masks(kind))
-        explicit, weights = layer(x, need_head_weights=True, **masks(kind))
+        fast, _ = layer(x, need_weights=False, **masks(kind, length))
+        explicit, weights = layer(x, need_head_weights=True, **masks(kind, length))
     torch.testing.assert_close(fast, explicit, **FP32)
-    assert weights.shape == (H, B, T, T)
+    assert weights.shape == (H, B, length, length)
 
 
+@LENGTHS
 @pytest.mark.parametrize("encoding", [PositionEncoding, DistanceEncoding])
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_causal_equals_a_mask_of_minus_infinity(encoding, need_weights):
-    layer, x = attention(encoding), torch.randn(T, B, C)
-    context = layer.encoding.prepare(steps(range(T)), steps(range(T)))
-    padding = {"key_padding_mask": masks("padding")["key_padding_mask"].flip(1)}
+def test_causal_equals_a_mask_of_minus_infinity(encoding, need_weights, length):
+    layer, x = attention(encoding), torch.randn(length, B, C)
+    context = layer.encoding.prepare(steps(range(length)), steps(range(length)))
+    padding = {"key_padding_mask": masks("padding", length)["key_padding_mask"].flip(1)}
     for others in ({}, padding):
         with layer.at(context):
-            expected, _ = layer(x, need_weights=need_weights, **masks("causal"), **others)
+            expected, _ = layer(x, need_weights=need_weights, **masks("causal", length), **others)
         with layer.at(context, causal=True):
             actual, _ = layer(x, need_weights=need_weights, **others)
         torch.testing.assert_close(actual, expected, **FP32)
@@ -104,20 +111,21 @@ def test_bias_and_scale_equal_the_written_formula():
             torch.testing.assert_close(weights[h, 0, i], logits.softmax(0), **FP32)
 
 
+@LENGTHS
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("encoding", ["none", "shaw"])
-def test_queries_that_see_only_padding_stay_finite(encoding, need_weights):
+def test_queries_that_see_only_padding_stay_finite(encoding, need_weights, length):
     """Also where the logits are as negative as the mask of a padded key is in fp16."""
     cls = POSITIONS[encoding]
     layer = PositionalMultiheadAttention(C, H, encoding=cls(stack(), cls.Options())).eval()
-    q = 8 * torch.randn(B, H, T, C // H)
+    q = 8 * torch.randn(B, H, length, C // H)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        context = layer.encoding.prepare(steps(range(T)), steps(range(T)))
+        context = layer.encoding.prepare(steps(range(length)), steps(range(length)))
         out, _ = layer.to(dtype).attend(
             q.to(dtype),
             -q.to(dtype),
-            torch.randn(B, H, T, C // H).to(dtype),
-            masks("padding")["key_padding_mask"],
+            torch.randn(B, H, length, C // H).to(dtype),
+            masks("padding", length)["key_padding_mask"],
             incremental_state=None,
             attn_mask=None,
             causal=True,
@@ -128,7 +136,7 @@ def test_queries_that_see_only_padding_stay_finite(encoding, need_weights):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("length", [1, 63, 64, 65, 127, 128, 129, 192])
+@pytest.mark.parametrize("length", [1, SHORT, SHORT + 1, 63, 64, 65, 127, 128, 129, 192])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("left", [False, True])
 def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_weights(left, dtype, length, device):
