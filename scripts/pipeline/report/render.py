@@ -44,8 +44,8 @@ def code(value: Any) -> Markup:
 
 
 def label(system: Any) -> Markup:
-    """The name of a system or a result: its architecture and variant."""
-    arch, variant = (system["arch"], system["variant"]) if isinstance(system, dict) else (system.arch, system.variant)
+    """The name of a system, given as such, as its label or as a result: its architecture, and what tells it apart."""
+    arch, variant = (system["arch"], system["variant"]) if isinstance(system, dict) else getattr(system, "label", system)
     return Markup(f"{code(arch)}{f' ({text(variant)})' if variant else ''}")
 
 

@@ -199,6 +199,8 @@ def test_seeds_of_other_settings_are_systems_of_their_own(tmp_path):
         f"{LEARNED} (settings 1)",
         f"{LEARNED} (settings 2)",
     ]
+    report = markdown(tmp_path)
+    assert f"| `{ROTARY}` (7 updates) | 2 |" in report and f"| `{LEARNED}` (settings 2) | 2 |" in report
 
 
 def test_seeds_that_stop_early_are_one_system(tmp_path):
