@@ -34,10 +34,12 @@ CHOSEN = (
 """Options of the scripts that prepare: the recipe's other entries choose them, or the user of ``reproduce.sh``."""
 DATA = (*TEXT, "folder", "source", "target", "download", "join", "prepare")
 """Entries that determine the prepared data."""
-TRANSLATION = ("source", "target", "download", "join", "target_tokens")
-"""Entries that language models do not have."""
-FINE_TUNING = ("learning_rates", "seeds", "epochs", "batch")
-"""Entries of a recipe for ``scripts/finetune.sh``."""
+OWN = {
+    "translation": ("source", "target", "download", "join", "target_tokens"),
+    "a training from the start": ("prepare", "max_update", "save_every", "average", "bf16"),
+    "fine-tuning": ("learning_rates", "seeds", "epochs", "batch"),
+}
+"""Entries that not every task has, by what they are for."""
 
 IN_WORDS: Dict[Any, str] = {
     **{str: "text", int: "a whole number", bool: "true or false"},
@@ -195,12 +197,11 @@ def _check_task(path: Path, entries: Dict[str, Any]) -> None:
     task = entries.get("task", default["task"])
     if not isinstance(task, str) or task not in TASKS:
         raise Failure(f"{path}: unknown 'task' {task!r:.80}; there are: {' '.join(TASKS)}")
-    for key in TRANSLATION if TASKS[task].is_text else ():
-        if entries.get(key, default[key]) != default[key]:
-            raise Failure(f"{path}: '{key}' is for translation, and 'task' is {task}: leave it out")
-    for key in FINE_TUNING if TASKS[task].trained_by == "train.sh" else ():
-        if entries.get(key, default[key]) != default[key]:
-            raise Failure(f"{path}: '{key}' is for fine-tuning, and 'task' is {task}: leave it out")
+    is_tuned = TASKS[task].trained_by != "train.sh"
+    for (purpose, keys), applies in zip(OWN.items(), (not TASKS[task].is_text, not is_tuned, is_tuned)):
+        for key in () if applies else keys:
+            if entries.get(key, default[key]) != default[key]:
+                raise Failure(f"{path}: '{key}' is for {purpose}, and 'task' is {task}: leave it out")
 
 
 def _check_values(path: Path, recipe: Recipe) -> None:
