@@ -113,7 +113,7 @@ def test_runs_do_not_go_into_the_folder_of_other_output(write, tmp_path):
         ("task = 'lm'", "unknown 'task' 'lm'; there are: translation masked_lm language_modeling"),
         ("task = 'masked_lm'\ntarget = 'fr'", "'target' is for translation, and 'task' is masked_lm: leave it out"),
         ("extends = 'mix'\ntask = 'masked_lm'", "'join' is for translation, and 'task' is masked_lm"),
-        ("task = 'sentence_prediction'\naverage = 1", "'average' is for a training from the start, and 'task' is senten"),
+        ("task = 'sentence_prediction'\naverage = 1", "'average' is for a training from the start"),
         ("task = 'masked_lm'\nseeds = [1]", "'seeds' is for fine-tuning, and 'task' is masked_lm"),
         ("task = 'sentence_prediction'", "'learning_rates' is missing"),
         ("extends = 'glue'\nseeds = [1, 1]", "'seeds' must be different numbers, none below 0, not [1, 1]"),

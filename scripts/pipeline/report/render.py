@@ -45,7 +45,8 @@ def code(value: Any) -> Markup:
 
 def label(system: Any) -> Markup:
     """The name of a system, given as such, as its label or as a result: its architecture, and what tells it apart."""
-    arch, variant = (system["arch"], system["variant"]) if isinstance(system, dict) else getattr(system, "label", system)
+    named = (system["arch"], system["variant"]) if isinstance(system, dict) else getattr(system, "label", system)
+    arch, variant = named
     return Markup(f"{code(arch)}{f' ({text(variant)})' if variant else ''}")
 
 
