@@ -8,7 +8,7 @@ from fairseq.modules.fairseq_dropout import FairseqDropout
 from torch import Tensor
 
 SHORT = 24
-"""Queries and keys up to which two products in fp32 are faster than PyTorch's kernel on a CPU."""
+"""Queries and keys up to which two products with their gradients are faster than PyTorch's kernel on a CPU."""
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -53,13 +53,13 @@ def scaled_dot_product_attention(
 def _attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], is_causal: bool, scale: float, dropout: FairseqDropout
 ) -> Tensor:
-    """PyTorch's ``scaled_dot_product_attention``; on a CPU, for short input or with dropout, the two products.
+    """PyTorch's ``scaled_dot_product_attention``; on a CPU with dropout, or when short input learns, two products.
 
     PyTorch has no kernel for dropout on a CPU. It does the same there, but draws a 32-bit number for each weight, which
-    takes a fifth of a training step with 512 tokens.
+    takes a fifth of a training step with 512 tokens. Without gradients its kernel stays, which is fairseq's to the bit.
     """
     p = dropout.p if dropout.training or dropout.apply_during_inference else 0.0
-    if v.device.type != "cpu" or torch.compiler.is_compiling() or not (p > 0 or _is_short(q, k)):
+    if v.device.type != "cpu" or torch.compiler.is_compiling() or not (p > 0 or _learns_short(q, k)):
         return F.scaled_dot_product_attention(q, k, v, mask, p, is_causal, scale=scale)
     logits = product(q * scale, k.transpose(-2, -1)).float()  # in fp16, a mask and a negative logit add up to -inf
     if is_causal:
@@ -69,5 +69,5 @@ def _attention(
     return product(dropout(logits.softmax(dim=-1).type_as(v)), v)
 
 
-def _is_short(q: Tensor, k: Tensor) -> bool:
-    return q.dtype == torch.float and max(q.size(-2), k.size(-2)) <= SHORT
+def _learns_short(q: Tensor, k: Tensor) -> bool:
+    return torch.is_grad_enabled() and max(q.size(-2), k.size(-2)) <= SHORT
