@@ -10,6 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 from ..recipes import tomllib
 from ..results.file import wanted_updates
 from .comparison import Comparison, Difference
+from .runs import closest
 from .systems import Label, System
 
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
@@ -61,18 +62,28 @@ def check(
         longest: the test set with the longest sentences; without one, claims about them are left out.
         comparison: of the systems of the recipe.
     """
-    run = {system.arch: system for system in systems if system.runs and not system.label.variant}
+    plain = [system for system in systems if system.runs and not system.variant]
     checked = []
     for claim in claims:
         better, than = claim["systems"]
         test = longest if claim.get("longest") else first
-        for arch in sorted(arch for arch in run if test and arch.startswith(f"{better}_")):
-            flag = claim.get("flag")
-            other = _with_flag(systems, run[arch], flag) if flag else run.get(than + arch[len(better) :])
-            measured = comparison.difference(run[arch], other, str(test)) if other else None
+        for system in plain if test else ():
+            if not system.arch.startswith(f"{better}_"):
+                continue
+            if claim.get("flag"):
+                other = _with_flag(systems, system, claim["flag"])
+            else:
+                other = _counterpart(plain, system, than + system.arch[len(better) :])
+            measured = comparison.difference(system, other, str(test)) if other else None
             if other and measured:
-                checked.append(Checked(claim, run[arch].label, other.label, measured))
+                checked.append(Checked(claim, system.label, other.label, measured))
     return checked
+
+
+def _counterpart(plain: Sequence[System], system: System, arch: str) -> Optional[System]:
+    """The system of another architecture that was trained most like this one, if that holds the other way round too."""
+    other = closest(plain, system, arch)
+    return other if other and closest(plain, other, system.arch) is system else None
 
 
 def _with_flag(systems: Sequence[System], plain: System, flag: str) -> Optional[System]:

@@ -65,7 +65,7 @@ def make_recipe(
         "baseline": baseline,
         "speed": [runs.speed(system, baseline) for system in ran],  # of training, the baseline's being 1
         "step": [runs.step(system, baseline, steps) for system in ran],  # its time, the baseline's being 1
-        "published": ["" if s.label.variant else figures.get(s.arch, [""])[0] for s in systems],
+        "published": ["" if s.variant else figures.get(s.arch, [""])[0] for s in systems],
         "figures": figures if PUBLISHED_TEST in tests[0] else {},  # score and source by architecture
         "sets": sets,
         "metric": METRICS[metric],
@@ -172,8 +172,8 @@ def still_falling(result: Result) -> bool:
 
 def _variants(systems: Sequence[System], sets: Sequence[str], comparison: Comparison) -> Dict[str, Any]:
     """Variants and their changes, their differences to the plain architecture by set, and verdicts of the first set."""
-    plain = {system.arch: system for system in systems if not system.label.variant}
-    pairs = [(system, plain[system.arch]) for system in systems if system.label.variant and system.arch in plain]
+    beside = [(system, runs.closest(systems, system, system.arch)) for system in systems if system.variant]
+    pairs = [(system, plain) for system, plain in beside if plain]
     found = {test: [comparison.difference(*pair, test) for pair in pairs] for test in sets}
     decided = [(pair[0].label, one.verdict) for pair, one in zip(pairs, found[sets[0]]) if one]
     return {

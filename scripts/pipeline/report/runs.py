@@ -144,12 +144,22 @@ def step(system: System, baseline: Optional[System], steps: Sequence[Steps]) -> 
     return both[0][system.arch] / both[0][baseline.arch] if both else None
 
 
+def closest(systems: Sequence[System], system: System, arch: str) -> Optional[System]:
+    """The plain system of an architecture that was trained most like another system; None if it was not run."""
+    plain = [each for each in systems if each.arch == arch and each.runs and not each.variant]
+    return min(plain, key=lambda each: len(_changes(system, each)), default=None)
+
+
 def changes(system: System, than: System) -> str:
     """Flags and updates in which one system differs from another; both must have been run."""
+    return ", ".join(_changes(system, than))
+
+
+def _changes(system: System, than: System) -> List[str]:
     own, other = system.flags, than.flags
     changed = [f"{flag} {own[flag]}".strip() for flag in own if own[flag] != other.get(flag)]
     changed += [f"without {flag}" for flag in other if flag not in own]
     updates = wanted_updates(system.results[0])
     if updates != wanted_updates(than.results[0]):
         changed.append(f"{updates:,} updates")
-    return ", ".join(changed)
+    return changed

@@ -61,6 +61,21 @@ def test_the_claim_about_the_reset_is_tested_by_the_variant_without_it(tmp_path)
     assert (found.better, found.than) == (("tupe_a_tiny", ""), ("tupe_a_tiny", "off")) and found.verdict == "in line"
 
 
+def test_a_claim_is_about_trainings_that_are_alike(tmp_path):
+    """Where systems have several numbers of updates or settings, those that are most alike make a pair."""
+    for flags, rates in (("", (0.1, 0.3)), ("--dropout 0.3", (0.3, 0.1))):
+        result(tmp_path, ROTARY, 1 + bool(flags), flags=flags, test=rates[0])
+        result(tmp_path, SINUSOIDAL, 1 + bool(flags), flags=flags, test=rates[1])
+    result(tmp_path, ROTARY, 3, wanted=40, updates=40, test=0.1)  # has no counterpart
+    found = checked(tmp_path, [claim("roformer", "transformer_sinusoidal")])
+    assert [(each.better.variant, each.than.variant, each.verdict) for each in found] == [
+        ("settings 1", "settings 1", "in line"),
+        ("settings 3", "settings 2", "against"),
+    ]
+    said = part(markdown(tmp_path), "The papers' claims")
+    assert f"| `{ROTARY}` (settings 1) in line" in said and f"; `{ROTARY}` (settings 3) **against**" in said
+
+
 def test_the_claims_are_complete_and_about_families_that_exist():
     architectures = pytest.importorskip("fairseq_rope.architectures")
     claims = papers()["claim"]

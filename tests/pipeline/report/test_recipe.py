@@ -187,6 +187,15 @@ def test_variants_are_decided_by_validation(tmp_path):
     assert f"Better there: `{ROTARY}` (base500)." in part(markdown(tmp_path), "Variants")
 
 
+def test_a_variant_is_beside_the_plain_system_with_as_many_updates(tmp_path):
+    for updates, rate in ((20, 0.1), (40, 0.3)):
+        result(tmp_path, ROTARY, updates, wanted=updates, updates=updates, test=rate)
+    result(tmp_path, ROTARY, 40, "half", "--rope-layout half", wanted=40, updates=40, test=0.3)
+    variants = recipe(tmp_path)["variants"]
+    assert variants["changes"] == ["--rope-layout half"]
+    assert variants["differences"]["test"][0].value == 0.0
+
+
 def test_seeds_of_other_settings_are_systems_of_their_own(tmp_path):
     result(tmp_path, ROTARY, 1, test=0.1)
     result(tmp_path, ROTARY, 2, test=0.1, updates=7, wanted=7)
