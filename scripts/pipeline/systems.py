@@ -49,8 +49,8 @@ def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Option
     with as_failure():
         systems = [System(arch) for arch in match_architectures(archs)]
         match_architectures([system.arch for system in read] + ([baseline] if baseline else []))
-    if not systems:
-        raise Failure("--archs must not be empty")
+    if not systems + read:
+        raise Failure("--archs must not be empty without --variant")
     return systems + read
 
 

@@ -43,6 +43,10 @@ def test_systems_are_architectures_and_variants():
         System("roformer_tiny"),
         System("roformer_base", "half", ("--rope-layout", "half")),
     ]
+    half = read_systems([], ["half roformer_base --rope-layout half"], None)
+    assert [system.name for system in half] == ["roformer_base-half"]
+    with pytest.raises(Failure, match="--archs must not be empty without --variant"):
+        read_systems([], [], None)
     assert System("a", "b").name == "a-b" and System("a", "b").title == "a (b)" and System("a").name == "a"
 
 

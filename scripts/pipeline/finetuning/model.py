@@ -48,7 +48,7 @@ def predict(checkpoint: Path, data: Path) -> List[str]:
         data: the encoded task.
 
     Raises:
-        Failure: the checkpoint cannot be used.
+        Failure: the checkpoint cannot be used, or its training diverged.
     """
     with as_failure():
         load_checkpoint(checkpoint)
@@ -71,6 +71,8 @@ def _predict(model: Any, sample: Any, task: Any) -> List[str]:
     def logits_of(net_input: Any) -> torch.Tensor:
         """Shape ``(B, C)``; one class if the model ranks or gives numbers."""
         logits: torch.Tensor = model(**net_input, features_only=True, classification_head_name=HEAD)[0]
+        if not logits.isfinite().all():  # the first class would stand for it
+            raise Failure("the tuned model predicts numbers that are not finite: give lower --learning-rates")
         return logits
 
     if "net_input" not in sample:

@@ -3,6 +3,7 @@
 The columns of its rows tell to which table a file belongs, so files of any machine find their place.
 """
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
@@ -52,6 +53,7 @@ Columns = List[Tuple[str, List[str]]]
 class Steps(NamedTuple):
     """The training steps of one file, in fp32."""
 
+    file: str
     criterion: str
     optimizer: str
     times: Dict[str, float]
@@ -94,7 +96,7 @@ def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
             trained_with = result.get("criterion, optimizer")
             if not problem(trained_with, [TEXT]) and len(trained_with) == 2:
                 criterion, optimizer = trained_with
-                speed.steps.append(Steps(criterion, optimizer, times))
+                speed.steps.append(Steps(name, criterion, optimizer, times))
             _add_relative(rows)
         speed.tables[kind.title].append(_table(name, kind, result))
         speed.machines.setdefault(plain(result.get("machine", "not recorded")), []).append(name)
@@ -102,16 +104,22 @@ def read_speed(files: Sequence[Tuple[Path, Any]]) -> Speed:
 
 
 def _add_relative(rows: Sequence[Row]) -> None:
-    """Adds the time relative to sinusoidal positions in the same precision, if these were measured: from the ratios,
-    which are of interleaved rounds, not from the seconds."""
-    sinusoidal: Dict[Any, float] = {}
+    """Adds the time relative to sinusoidal positions of the same size in the same precision, if these were measured:
+    from the ratios, which are of interleaved rounds, not from the seconds. A row without a size, such as ``stock``, has
+    that of the file, if this has one."""
+    sinusoidal: Dict[Any, Dict[str, float]] = {}  # by precision and size
     for row in rows:
         system = str(row["candidate"]).partition("@")[0]
         if system.startswith(SINUSOIDAL) and not set(":+") & set(str(row["candidate"])):
-            sinusoidal.setdefault(row["precision"], row[RATIO])
+            sinusoidal.setdefault(row["precision"], {}).setdefault(_size(system), row[RATIO])
     for row in rows:
-        if row["precision"] in sinusoidal:
-            row[RELATIVE] = f"{sinusoidal[row['precision']] / row[RATIO]:.2f}"
+        sizes, system = sinusoidal.get(row["precision"], {}), re.split("[@:+]", str(row["candidate"]))[0]
+        if ratio := sizes.get(_size(system), min(sizes.values()) if len(sizes) == 1 and "_" not in system else 0.0):
+            row[RELATIVE] = f"{ratio / row[RATIO]:.2f}"
+
+
+def _size(arch: str) -> str:
+    return arch.rpartition("_")[2]
 
 
 def _table(name: str, kind: Kind, result: Row) -> Table:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..recipes import tomllib
-from ..results.file import wanted_updates
+from .alike import changes, closest
 from .comparison import Comparison, Difference
-from .runs import closest
 from .systems import Label, System
 
 AGREES, CONTRADICTS, OPEN = "agrees", "contradicts", "open"
@@ -28,6 +27,8 @@ class Checked(NamedTuple):
     better: Label
     than: Label
     difference: Difference
+    otherwise: str = ""
+    """In what else the first was not trained as the second."""
 
     @property
     def verdict(self) -> str:
@@ -76,7 +77,8 @@ def check(
                 other = _counterpart(plain, system, than + system.arch[len(better) :])
             measured = comparison.difference(system, other, str(test)) if other else None
             if other and measured:
-                checked.append(Checked(claim, system.label, other.label, measured))
+                otherwise = "" if claim.get("flag") else changes(system, other)
+                checked.append(Checked(claim, system.label, other.label, measured, otherwise))
     return checked
 
 
@@ -88,10 +90,5 @@ def _counterpart(plain: Sequence[System], system: System, arch: str) -> Optional
 
 def _with_flag(systems: Sequence[System], plain: System, flag: str) -> Optional[System]:
     """The variant of a system that has one more flag, and differs in nothing else."""
-    for system in systems:
-        if system.arch == plain.arch and system.runs and flag in system.flags and flag not in plain.flags:
-            rest = {name: value for name, value in system.flags.items() if name != flag}
-            updates = {wanted_updates(result) for result in [*system.results, *plain.results]}
-            if rest == plain.flags and len(updates) == 1:
-                return system
-    return None
+    others = [system for system in systems if system.arch == plain.arch and system.runs]
+    return next((system for system in others if changes(system, plain) == flag), None)

@@ -8,6 +8,7 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from .comparison import Difference
 from .data import Report, printable
 from .recipe import Recipe
 from .runs import grouped
@@ -91,7 +92,7 @@ def _scores(recipes: Sequence[Recipe]) -> "Figure":
     for axes in panels[len(recipes) :]:
         axes.set_axis_off()
     looks = {"better than the baseline": BETTER, "worse": WORSE, "no significant difference": ALIKE}
-    tested = {recipe["kind"].tested for recipe in recipes}
+    tested = {found is not None and found.p is not None for recipe in recipes for found in _compared(recipe)}
     if False in tested:
         looks = {**(looks if True in tested else {}), "not tested": UNTESTED}
     handles = [Line2D([], [], color=colour, marker="o", ls="", label=text) for text, colour in looks.items()]
@@ -100,12 +101,19 @@ def _scores(recipes: Sequence[Recipe]) -> "Figure":
     return figure
 
 
+def _compared(recipe: Recipe) -> List[Optional[Difference]]:
+    """The differences of those systems to the baseline that have a score."""
+    first = recipe["sets"][0]
+    rows = zip(recipe["systems"], first["scores"][recipe["key"]], first["differences"])
+    return [found for system, score, found in rows if score and system is not recipe["baseline"]]
+
+
 def _panel(axes: "Axes", recipe: Recipe) -> None:
     first, metric = recipe["sets"][0], recipe["metric"]
     scored = [row for row in zip(recipe["systems"], first["scores"][recipe["key"]], first["differences"]) if row[1]]
     for place, (system, score, found) in enumerate(scored):
         colour = (BETTER if found.better else WORSE) if found and found.significant else ALIKE
-        colour = colour if recipe["kind"].tested else UNTESTED
+        colour = colour if found and found.p is not None else UNTESTED
         look: Any = {"color": colour, "marker": "o"}
         if system is recipe["baseline"]:
             look = {"color": "k", "marker": "D"}

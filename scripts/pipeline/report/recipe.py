@@ -7,6 +7,7 @@ from ..results.file import Result
 from ..scoring.kinds import METRICS
 from ..scoring.scored import BLEU
 from . import runs
+from .alike import changes, closest
 from .benchmarks import Steps
 from .claims import check, papers
 from .comparison import Comparison, choose_baseline, length_table, ranked, ranking_metric
@@ -50,9 +51,10 @@ def make_recipe(
     baseline = choose_baseline(trained, arch, kind.baselines)
     known = {result["arch"] for result in results if not result["variant"] and not result.get("unfinished")}
     ran = ranked(trained, tests[0], metric)
+    measured = runs.choose_steps(ran, baseline, steps)
     systems = [*ran, *(System(one) for one in dict.fromkeys([*archs, *figures]) if one not in known)]
     for system in systems:
-        system.unfinished = [r["seed"] for r in cut if (r["arch"], r["variant"]) == system.label]
+        system.unfinished = [result["seed"] for result in cut if system.lacks(result)]
         system.wanted = seeds
     longer, comparison = _longer_sets(trained, tests) if kind.tested else [], Comparison(trained, metric)
     names = [tests[0], *validation, *(test for test in tests[1:] if test not in longer), *longer] if systems else []
@@ -64,7 +66,8 @@ def make_recipe(
         "ran": ran,  # those that were; they come first
         "baseline": baseline,
         "speed": [runs.speed(system, baseline) for system in ran],  # of training, the baseline's being 1
-        "step": [runs.step(system, baseline, steps) for system in ran],  # its time, the baseline's being 1
+        "step": [runs.step(system, baseline, measured) for system in ran],  # its time, the baseline's being 1
+        "measured": measured,  # the benchmark of it
         "published": ["" if s.variant else figures.get(s.arch, [""])[0] for s in systems],
         "figures": figures if PUBLISHED_TEST in tests[0] else {},  # score and source by architecture
         "sets": sets,
@@ -172,13 +175,13 @@ def still_falling(result: Result) -> bool:
 
 def _variants(systems: Sequence[System], sets: Sequence[str], comparison: Comparison) -> Dict[str, Any]:
     """Variants and their changes, their differences to the plain architecture by set, and verdicts of the first set."""
-    beside = [(system, runs.closest(systems, system, system.arch)) for system in systems if system.variant]
+    beside = [(system, closest(systems, system, system.arch)) for system in systems if system.variant]
     pairs = [(system, plain) for system, plain in beside if plain]
     found = {test: [comparison.difference(*pair, test) for pair in pairs] for test in sets}
     decided = [(pair[0].label, one.verdict) for pair, one in zip(pairs, found[sets[0]]) if one]
     return {
         "systems": [system for system, _ in pairs],
-        "changes": [runs.changes(*pair) for pair in pairs],
+        "changes": [changes(*pair) for pair in pairs],
         "differences": {test: column for test, column in found.items() if any(column)},
         "verdicts": runs.grouped(decided, all_named=True),
     }

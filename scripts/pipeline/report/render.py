@@ -129,11 +129,12 @@ def apart(tuned: Tuned) -> List[str]:
 
 
 def seeds(system: System, test: str, metric: str) -> str:
-    """The seeds that have a test set, those that did not finish, and those that are missing."""
+    """The seeds that have a test set, those that lack it, those that did not finish, and those that are missing."""
     have = sorted(system.scores(test, metric))
-    stopped = [seed for seed in system.unfinished if seed not in have]
-    missing = [seed for seed in sorted(system.wanted) if seed not in [*have, *stopped]]
-    parts = [(have, ""), (stopped, " not finished"), (missing, " not run")]
+    lacking = [seed for seed in system.seeds if seed not in have]
+    stopped = [seed for seed in system.unfinished if seed not in [*have, *lacking]]
+    missing = [seed for seed in sorted(system.wanted) if seed not in [*have, *lacking, *stopped]]
+    parts = [(have, ""), (lacking, " not scored"), (stopped, " not finished"), (missing, " not run")]
     return "; ".join(f"{', '.join(map(str, some))}{what}" for some, what in parts if some) or "not run"
 
 

@@ -3,11 +3,14 @@
 import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
-from ..results.file import TEXT_COUNTS, Result, wanted_updates
+from ..results.file import TEXT_COUNTS, Result
+from .alike import changes
 from .benchmarks import Steps
 from .systems import Label, System, half_precision, mean
 
 PLACES = re.compile(r"--(arch|seed) \S+")
+SHARED = {"runs at a time": "jobs", "threads": "threads"}
+"""What times depend on, beside the hardware, and its entries."""
 
 Grouped = List[Tuple[Any, List[Label]]]
 """Distinct values, each with its systems; if there is only one value, without systems."""
@@ -96,10 +99,15 @@ def costs(system: System, tokens: str) -> Dict[str, str]:
         "tokens per update": f"{system.average('target_tokens_per_update'):,.0f}",
         "wall time": _duration(mean(times)) if times and all(times) else "",
         "tokens per second": f"{mean(rates):,.0f}" if rates and all(rates) else "",
+        **{name: _recorded(system, key) if timed else "" for name, key in SHARED.items()},
         "checkpoints averaged": ", ".join(dict.fromkeys(str(r["training"]["averaged"]) for r in system.results)),
         "validation perplexity ↓": f"{mean(ends):.2f}" if ends else "",
         "hardware": "; ".join(dict.fromkeys(map(_hardware, system.results))),
     }
+
+
+def _recorded(system: System, key: str) -> str:
+    return ", ".join(dict.fromkeys(str(result["run"].get(key, "?")) for result in system.results))
 
 
 def _duration(seconds: float) -> str:
@@ -131,35 +139,20 @@ def _conditions(result: Result) -> Tuple[Any, ...]:
     return run.get("threads"), run.get("jobs"), run["machine"], tuple(training["devices"]), rate
 
 
-def step(system: System, baseline: Optional[System], steps: Sequence[Steps]) -> Optional[float]:
-    """Time of a training step relative to the baseline's in the same benchmark; None without a benchmark of both with
-    their criterion and optimizer."""
-    if baseline is None or any(one.label.variant for one in (system, baseline)):
+def choose_steps(systems: Sequence[System], baseline: Optional[System], steps: Sequence[Steps]) -> Optional[Steps]:
+    """The benchmark that has the most systems beside the baseline: times of different ones do not compare."""
+    several = [(sum(step(system, baseline, one) is not None for system in systems), one) for one in steps]
+    return max(several, key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def step(system: System, baseline: Optional[System], steps: Optional[Steps]) -> Optional[float]:
+    """Time of a training step relative to the baseline's in a benchmark; None unless it has both with their criterion
+    and optimizer."""
+    if baseline is None or steps is None or system.variant or baseline.variant:
         return None
     if any(map(half_precision, [*system.results, *baseline.results])):
         return None
     trained_with = {(one.flags.get("--criterion"), one.flags.get("--optimizer")) for one in (system, baseline)}
-    alike = [each.times for each in steps if trained_with == {(each.criterion, each.optimizer)}]
-    both = [times for times in alike if {system.arch, baseline.arch} <= set(times)]
-    return both[0][system.arch] / both[0][baseline.arch] if both else None
-
-
-def closest(systems: Sequence[System], system: System, arch: str) -> Optional[System]:
-    """The plain system of an architecture that was trained most like another system; None if it was not run."""
-    plain = [each for each in systems if each.arch == arch and each.runs and not each.variant]
-    return min(plain, key=lambda each: len(_changes(system, each)), default=None)
-
-
-def changes(system: System, than: System) -> str:
-    """Flags and updates in which one system differs from another; both must have been run."""
-    return ", ".join(_changes(system, than))
-
-
-def _changes(system: System, than: System) -> List[str]:
-    own, other = system.flags, than.flags
-    changed = [f"{flag} {own[flag]}".strip() for flag in own if own[flag] != other.get(flag)]
-    changed += [f"without {flag}" for flag in other if flag not in own]
-    updates = wanted_updates(system.results[0])
-    if updates != wanted_updates(than.results[0]):
-        changed.append(f"{updates:,} updates")
-    return changed
+    if trained_with != {(steps.criterion, steps.optimizer)} or not {system.arch, baseline.arch} <= set(steps.times):
+        return None
+    return steps.times[system.arch] / steps.times[baseline.arch]

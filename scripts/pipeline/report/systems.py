@@ -2,6 +2,7 @@
 
 import re
 import statistics
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -67,6 +68,11 @@ class System:
         updates = [{wanted_updates(result) for result in system.results} for system in (self, other)]
         return other is not self and updates[0] == updates[1] and bool(set(self.runs) & set(other.runs))
 
+    def lacks(self, unfinished: Result) -> bool:
+        """Whether an unfinished run was to be one of this system."""
+        alike = (self.arch, self.variant) == (unfinished["arch"], unfinished["variant"])
+        return alike and (not self.runs or wanted_updates(unfinished) == wanted_updates(self.results[0]))
+
     @property
     def seeds(self) -> List[int]:
         return sorted(self.runs)
@@ -77,8 +83,10 @@ class System:
 
     @property
     def flags(self) -> Dict[str, str]:
-        """fairseq-train's flags except seed and architecture; if a flag is repeated, the last one wins."""
+        """fairseq-train's flags except seed and architecture; if a flag is repeated, the last one wins. Those for half
+        precision that the devices decided are among them."""
         words = re.split(r" (?=--)", self.results[0]["run"]["flags"]) if self.runs else []
+        words += half_precision(self.results[0]) if self.runs else []
         flags = dict((f"{word} ".split(" ", 1)) for word in words)
         return {flag: value.strip() for flag, value in flags.items() if flag not in ("--arch", "--seed")}
 
@@ -109,10 +117,10 @@ def _exact_bleu(system: System, test: str, seed: int) -> float:
 
 
 def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
-    """The names of the test sets and those of the validation sets, each in the order of the results."""
+    """The names of the test sets and those of the validation sets: those of most runs first, then in their order."""
     tests = [test for system in systems for result in system.results for test in result["tests"].items()]
     valid = {name for name, test in tests if test["subset"] == VALIDATION}
-    names = dict.fromkeys(name for name, _ in tests)
+    names = sorted(counts := Counter(name for name, _ in tests), key=lambda name: -counts[name])
     return [name for name in names if name not in valid], [name for name in names if name in valid]
 
 
@@ -158,8 +166,8 @@ def group(results: Sequence[Result]) -> List[System]:
     systems = []
     for (_, arch, variant), by_settings in trained.items():
         updates = [count for _, count in by_settings]
-        for number, ((_, count), runs) in enumerate(sorted(by_settings.items()), 1):
-            what = f"{count:,} updates" if len(set(updates)) == len(updates) else f"settings {number}"
+        for number, (_, runs) in enumerate(sorted(by_settings.items()), 1):
+            what = budget(list(runs.values())) if len(set(updates)) == len(updates) else f"settings {number}"
             systems.append(System(arch, variant, runs, settings=what if len(by_settings) > 1 else ""))
     return sorted(systems, key=lambda system: system.label)
 
@@ -185,9 +193,20 @@ def _text(result: Result, test: Dict[str, Any]) -> Any:
 def _conditions(result: Result) -> Tuple[str, int]:
     """The settings, and what else the scores depend on: precision, averaging, search."""
     text, updates = _settings(result)
-    search = {test["settings"] for test in result["tests"].values() if BLEU in test["scores"]}
     averaged = f"averaged {result['training']['averaged']}"
-    return "\n".join([text, averaged, *sorted(search), *half_precision(result)]), updates
+    return "\n".join([text, averaged, *searches(result), *half_precision(result)]), updates
+
+
+def searches(result: Result) -> List[str]:
+    """The settings of the search that made the translations."""
+    return sorted({test["settings"] for test in result["tests"].values() if BLEU in test["scores"]})
+
+
+def budget(results: Sequence[Result]) -> str:
+    """The updates of a system in words."""
+    wanted = wanted_updates(results[0])
+    early = any(result["training"]["updates"] < wanted for result in results)
+    return f"{'at most ' if early else ''}{wanted:,} updates"
 
 
 def half_precision(result: Result) -> List[str]:

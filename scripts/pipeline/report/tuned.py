@@ -13,6 +13,9 @@ from .systems import SEED, Label, Spread, System, group, mean, spread
 CHOSEN = re.compile(r"median of (\d{1,6}) seeds?, learning rate (\S+)")
 """The settings of a task, as ``finetuning/result.py`` writes them."""
 
+TUNING = re.compile(r"^finetune .*?(\bepochs .*|$)", re.MULTILINE)
+"""The line of a fine-tuning among the settings: what it is, and epochs, batch and flags."""
+
 Tuned = Dict[str, Any]
 
 
@@ -43,35 +46,48 @@ def make_tuned(results: Sequence[Result], arch: Optional[str] = None) -> List[Tu
         with ``shortened`` examples, ``chance`` (of each task, the scores of its most frequent label), and how the runs
         were made.
     """
-    named: Dict[str, Dict[str, List[Result]]] = {}
-    for result in _told_apart(sorted(results, key=lambda result: result["recipe"])):
-        for task in result["tests"]:
-            tasks = named.setdefault(result["recipe"].removesuffix(f"_{task}"), {})
-            tasks.setdefault(task, []).append(result)
-    return [_table(name, {task: group(own) for task, own in tasks.items()}, arch) for name, tasks in named.items()]
+    named: Dict[str, List[Result]] = {}
+    for result in sorted(results, key=lambda result: result["recipe"]):
+        if result["tests"] and not result.get("unfinished"):
+            named.setdefault(result["recipe"].removesuffix(f"_{_task(result)}"), []).append(result)
+    return [_table(name, _grouped(own), arch) for name, own in named.items()]
 
 
-def _told_apart(results: Sequence[Result]) -> List[Result]:
-    """The finished results; if models of one architecture were pretrained in several ways, their variants say so.
+def _task(result: Result) -> str:
+    return next(iter(result["tests"]))
 
-    The name is then the same in each task.
-    """
-    finished = [result for result in results if not result.get("unfinished")]
-    ways: Dict[Tuple[str, str], List[str]] = {}
-    for result in sorted(finished, key=_pretraining):
-        known = ways.setdefault((result["arch"], result["variant"]), [])
-        known += [way for way in [_pretraining(result)] if way not in known]
-    told = []
-    for result in finished:
-        known = ways[result["arch"], result["variant"]]
+
+def _grouped(results: Sequence[Result]) -> Dict[str, List[System]]:
+    """The systems of one table by task. A system has the same name in each task: where models of one architecture were
+    pretrained in several ways it says which, and where systems were fine-tuned in several ways it says how."""
+    tunings = {_tuning(result) for result in results}
+    ways: Dict[Tuple[str, str], Set[str]] = {}
+    for result in results:
+        ways.setdefault((result["arch"], result["variant"]), set()).add(_pretraining(result))
+    told: Dict[str, Dict[Tuple[str, str, str], List[Result]]] = {}
+    for result in results:
+        known = sorted(ways[result["arch"], result["variant"]])
         number = f"pretraining {known.index(_pretraining(result)) + 1}" if len(known) > 1 else ""
-        told.append({**result, "variant": ", ".join(filter(None, (result["variant"], number)))})
-    return told
+        way = ", ".join(filter(None, (number, _tuning(result) if len(tunings) > 1 else "")))
+        told.setdefault(_task(result), {}).setdefault((result["arch"], result["variant"], way), []).append(result)
+    tasks: Dict[str, List[System]] = {task: [] for task in told}
+    for task, systems in told.items():
+        for (_, _, way), own in systems.items():
+            for system in group(own):
+                system.settings = ", ".join(filter(None, (way, system.settings)))
+                tasks[task].append(system)
+    return tasks
 
 
 def _pretraining(result: Result) -> str:
     """The settings of a model before fine-tuning, for every seed."""
-    return SEED.sub("", result.get("settings", "").partition("\nfinetune ")[0])
+    return SEED.sub("", re.split("^finetune ", result.get("settings", ""), flags=re.MULTILINE)[0])
+
+
+def _tuning(result: Result) -> str:
+    """Epochs, batch and flags of the fine-tuning; empty if they are not recorded."""
+    found = TUNING.search(result.get("settings", ""))
+    return found[1].strip() if found else ""
 
 
 def _table(name: str, tasks: Dict[str, List[System]], arch: Optional[str]) -> Tuned:

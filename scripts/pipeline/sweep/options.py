@@ -37,7 +37,8 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
         "--archs",
         nargs="+",
         action="extend",
-        help="architectures (default: the recipe's); '*_multi30k' stands for every family at this size",
+        help="architectures (default: the recipe's); '*_multi30k' stands for every family at this size, '' for "
+        "none but those of --variant",
     )
     parser.add_argument(
         "--variant",

@@ -163,7 +163,7 @@ class Sweep:
     def report_options(self) -> List[str]:
         """Options of report.sh, for all runs in the folder of results: recipes that share data are in one report."""
         options = ["--results", str(self.results), "--out", str(self.report), "--about", self.recipe.name]
-        options += ["--archs", *(system.arch for system in self.systems if not system.variant)]
+        options += [f"--archs={system.arch}" for system in self.systems if not system.variant]
         options += ["--seeds", *map(str, self.args.seeds)]
         return options + (["--baseline", self.args.baseline] if self.args.baseline else [])
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from fairseq.criterions import sentence_prediction as fairseq
 from fairseq.data import Dictionary, data_utils
 
@@ -13,6 +14,7 @@ from pipeline.finetuning.base import SHORTENED, Example
 from pipeline.finetuning.data import encode, shorten
 from pipeline.finetuning.finetune import set_by
 from pipeline.finetuning.metrics import evaluate, most_frequent
+from pipeline.finetuning.model import _predict
 from pipeline.finetuning.options import TASKS, parse
 from pipeline.finetuning.result import Trained, best_rate, replaces
 from pipeline.settings import check_flags
@@ -247,3 +249,12 @@ def test_a_result_replaces_one_of_the_same_settings_whose_trainings_it_has():
     assert replaces(old, old) and replaces(result((3e-5, 1), (2e-5, 1), (2e-5, 2)), old)
     assert not replaces(result((2e-5, 1)), old)
     assert not replaces(result((2e-5, 1), (3e-5, 1), settings="epochs 1"), old)
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_a_training_that_diverged_has_no_predictions(broken):
+    def diverged(**_):
+        return (torch.tensor([[broken, 1.0]]),)
+
+    with pytest.raises(Failure, match="not finite: give lower --learning-rates"):
+        _predict(diverged, {"net_input": {}}, None)

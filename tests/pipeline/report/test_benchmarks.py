@@ -60,9 +60,16 @@ def test_a_time_is_relative_to_sinusoidal_positions_of_the_same_file_and_precisi
     assert lines(second) == [["tupe_r_base", "2.5", "1.6", "1.6\u20131.6", "9%"]]  # one precision is a setting
     assert second.settings == ["precision: fp32", "criterion, optimizer: fused, fused_adam"]
     assert speed(tmp_path).steps == [  # of the third it is not known with which criterion
-        ("fused", "fused_adam", {"transformer_sinusoidal_base": 0.5, "tupe_r_base": 0.625}),
-        ("fused", "fused_adam", {"tupe_r_base": 0.625}),
+        ("train-a", "fused", "fused_adam", {"transformer_sinusoidal_base": 0.5, "tupe_r_base": 0.625}),
+        ("train-b", "fused", "fused_adam", {"tupe_r_base": 0.625}),
     ]
+
+
+def test_a_time_is_relative_to_sinusoidal_positions_of_the_same_size(tmp_path):
+    rows = [step(f"transformer_sinusoidal_{size}", ratio) for size, ratio in (("tiny", 10.0), ("base", 1.0))]
+    write(tmp_path, "train-a", [step("stock", 1.0), *rows, step("roformer_base", 1.0), step("roformer_big", 0.5)])
+    (made,) = tables(tmp_path)
+    assert made.columns[-1] == (RELATIVE, ["", "1.00", "1.00", "1.00", ""])  # of stock the size is not known
 
 
 def test_decoding_has_columns_for_each_batch(tmp_path):

@@ -43,6 +43,7 @@ def test_costs_are_those_of_the_log_and_said_once_if_they_are_alike(tmp_path):
     result(tmp_path, ROTARY, measured=MEASURED, speed=80)
     made = recipe(tmp_path)["made"]
     assert made["costs"] == {"tokens per second": ["80", "100"]}
+    assert (made["common_costs"]["threads"], made["common_costs"]["runs at a time"]) == ("1", "2")
     assert (
         made["common_costs"]["wall time"] == "0 min 50 s" and made["common_costs"]["validation perplexity ↓"] == "4.00"
     )

@@ -39,16 +39,27 @@ def model(
 
 
 def tuned(
-    folder, arch, task, seed=1, rate="3e-05", name="glue", count=5, shortened=None, chance=None, way="", **values
+    folder,
+    arch,
+    task,
+    seed=1,
+    rate="3e-05",
+    name="glue",
+    count=5,
+    shortened=None,
+    chance=None,
+    way="",
+    how="",
+    **values,
 ):
-    """The result file of a fine-tuning; ``way`` are settings of the pretraining."""
+    """The result file of a fine-tuning; ``way`` are settings of the pretraining, ``how`` its own."""
     test = {"subset": "dev", "sentences": 9, "settings": f"median of {count} seeds, learning rate {rate}"}
     run = {"command": f"scripts/finetune.sh {task}", "flags": f"--arch {arch}", "versions": {}, "machine": "m"}
     tests = {task: {**test, "scores": scores(**values), "chance": chance or {}}}
     data = {"examples": {"train": 20, "valid": 9}, "shortened": shortened or {}}
     grid = [{"learning_rate": 3e-5, "seed": 1}]
     more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "data": data, "grid": grid}
-    more["settings"] = f"train {way} --seed {seed}\nfinetune {task}\n"
+    more["settings"] = f"train {way} --seed {seed}\nfinetune {task}{how}\n"
     return result(folder / f"{len(task)}{way}", arch, seed, more=more)
 
 
@@ -58,6 +69,10 @@ def folders(folder):
 
 def text(folder):
     return to_markdown(folders(folder))
+
+
+def markdown_of(paths):
+    return to_markdown(read_report(paths, Wanted()))
 
 
 def test_the_lowest_perplexity_is_the_best_and_learned_positions_are_the_baseline(tmp_path):
@@ -90,7 +105,7 @@ def test_a_report_on_text_alone_has_no_words_of_translation(tmp_path):
     assert "scripts/evaluate.sh" in made and "perplexity, loss: `fairseq-validate`" in made
     assert "Not tested there:" in part(made, "Variants")
     claims = part(made, "The papers' claims")
-    assert "- `books`: 1 in line, 1 against, 0 open." in claims and "**against** +1.00 |" in claims
+    assert "- `books`: 1 in line, 1 against." in claims and "**against** +1.00 |" in claims
 
 
 def test_beside_translation_both_are_explained(tmp_path):
@@ -132,6 +147,31 @@ def test_models_that_were_pretrained_in_several_ways_are_told_apart_in_every_tas
     assert made[f"`{ROTARY}` (pretraining 1)"][:3] == ["1, 2", "**51.00±0.00** (3e-05)", "51.00 (3e-05)"]
     assert made[f"`{ROTARY}` (pretraining 2)"][:3] == ["1, 2", "50.00±0.00 (3e-05)", "50.00±0.00 (3e-05)"]
     assert made[f"`{ROTARY}` (pretraining 3)"][1:3] == ["not run", "**90.00** (3e-05)"]
+
+
+def test_a_difference_over_some_seeds_says_so(tmp_path):
+    for arch, seed, value in ((LEARNED, 1, 14.0), (LEARNED, 2, 22.0), (ROTARY, 1, 15.0)):
+        model(tmp_path, arch, value, seed)
+    assert "it has +1.00 over the common seeds (not tested" in text(tmp_path)
+
+
+def test_a_model_with_several_pretrainings_stays_the_baseline(tmp_path):
+    for way, seeds in (("b", (1, 2)), ("a", (1,))):
+        for seed in seeds:
+            tuned(tmp_path, LEARNED, "CoLA", seed, way=way, matthews=50.0)
+    tuned(tmp_path, ROTARY, "CoLA", matthews=60.0)
+    tuned(tmp_path, ROTARY, "SCM", name="scm", way="c", accuracy=60.0)  # another table
+    (made, _) = folders(tmp_path).tuned
+    assert made["baseline"].arch == LEARNED and (ROTARY, "") in made["labels"]
+
+
+def test_systems_that_were_fine_tuned_otherwise_say_so_with_one_name_in_each_task(tmp_path):
+    for task, metric in (("CoLA", "matthews"), ("RTE", "accuracy")):
+        for epochs in (3, 10):
+            for seed in (1, 2)[: 1 + (task == "CoLA")]:
+                tuned(tmp_path / str(epochs), ROTARY, task, seed, how=f" epochs {epochs} batch 32", **{metric: epochs})
+    made = table(markdown_of(sorted(tmp_path.glob("*/*"))), "Fine-tuning")
+    assert [made[f"`{ROTARY}` (epochs {epochs} batch 32)"][-2] for epochs in (3, 10)] == ["3.00", "10.00"]
 
 
 def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):
