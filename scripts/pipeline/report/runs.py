@@ -17,9 +17,13 @@ Grouped = List[Tuple[Any, List[Label]]]
 
 
 def grouped(pairs: Iterable[Tuple[Label, Any]], all_named: bool = False) -> Grouped:
-    """The distinct values in order, without empty ones; with ``all_named``, a single value also has its systems."""
+    """The distinct values in order, without empty ones.
+
+    A single value that all systems have comes without them, unless ``all_named``.
+    """
     found: Grouped = []
     for label, value in pairs:
+        all_named = all_named or not value
         labels = next((labels for known, labels in found if known == value), None)
         if labels is None and value:
             found.append((value, [label]))

@@ -140,10 +140,10 @@ def _difference(label: Label, baseline: Optional[Label], tasks: Dict[str, List[S
     return mean(own - other for own, other in pairs) if pairs else None
 
 
-def _grid(result: Result) -> Tuple[int, int]:
-    """The numbers of learning rates and of seeds that were tried."""
+def _grid(result: Result) -> Tuple[Tuple[float, ...], int]:
+    """The learning rates that were tried, and the number of seeds."""
     cells = [(cell["learning_rate"], cell["seed"]) for cell in result.get("grid", [])]
-    return len({rate for rate, _ in cells}), len({seed for _, seed in cells})
+    return tuple(sorted({rate for rate, _ in cells})), len({seed for _, seed in cells})
 
 
 def _columns(task: str, systems: Sequence[System], labels: Sequence[Label]) -> List[Column]:

@@ -7,6 +7,8 @@ import pytest
 from pipeline.report.data import Wanted, read_report
 from pipeline.report.pictures import _curves, draw
 from pipeline.report.recipe import still_falling
+from pipeline.report.runs import grouped
+from pipeline.report.systems import Label
 
 from .made_results import recipe, result, row
 
@@ -49,6 +51,12 @@ def test_costs_are_those_of_the_log_and_said_once_if_they_are_alike(tmp_path):
     )
     result(tmp_path, ROTARY, speed=80)  # not recorded how many runs shared the machine
     assert recipe(tmp_path)["made"]["costs"]["wall time"] == ["", "0 min 50 s"]
+
+
+def test_what_is_recorded_of_one_system_is_not_said_of_all():
+    one, two = Label("a"), Label("b")
+    assert grouped([(one, 1), (two, 1)]) == [(1, [])]
+    assert grouped([(one, 1), (two, None)]) == grouped([(two, None), (one, 1)]) == [(1, [one])]
 
 
 def test_times_that_are_not_known_are_left_out(tmp_path):
