@@ -40,7 +40,7 @@ class Difference:
     sign: int = 1  # of an improvement
     signature: str = ""  # of the test
     over_trainings: bool = False  # whether the test knows how much trainings differ
-    shortened: bool = False  # whether scores of seeds that only one has are left out
+    common: bool = False  # whether it is over the common seeds alone, and others are left out
 
     @property
     def means(self) -> Tuple[float, float]:
@@ -131,7 +131,7 @@ class Comparison:
         scores, others = (each.scores(test, self.metric) for each in (system, other))
         tested = self.metric == BLEU and any(entry["sentences"] > 1 for entry in system.tests(test).values())
         variance = self.seed_variance(test) if tested else None  # one sentence is always drawn again
-        shortened = not variance and scores.keys() != others.keys()
+        left_out = not variance and scores.keys() != others.keys()
         if not variance:
             common = [seed for seed in scores if seed in others]
             scores, others = ({seed: known[seed] for seed in common} for known in (scores, others))
@@ -149,7 +149,7 @@ class Comparison:
             gaps = [one - two for one, two in zip(own, theirs)]
             middle = min(gaps), max(gaps)
         sign = METRICS[self.metric].sign
-        return Difference(own, theirs, p, middle, sign, signature, bool(variance), shortened)
+        return Difference(own, theirs, p, middle, sign, signature, bool(variance), left_out)
 
     def seed_variance(self, test: str) -> Optional[SeedVariance]:
         """How much BLEU varies over seeds on a test set, by all systems with several; None without such a system."""
