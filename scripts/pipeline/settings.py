@@ -27,6 +27,13 @@ SHORT = ("-a", "-s", "-t")
 COMPLETE = ("--save-interval",)
 """Flags of fairseq-train that begin like a reserved one; other words that do so are abbreviations of it."""
 
+UNTIL_THE_END = {
+    "polynomial_decay": ("--total-num-update", False),
+    "cosine": ("--lr-period-updates", False),
+    "tri_stage": ("--phase-ratio", True),
+}
+"""Schedulers by which all learning rates depend on the last update, if this flag is missing (False) or given (True)."""
+
 MULTIPLE = 8
 """The size of a batch is a multiple of this: fairseq-train's default of ``--required-batch-size-multiple``."""
 
@@ -43,8 +50,12 @@ def data_line(data: Path) -> str:
     return f"data {hashlib.sha256(settings.encode()).hexdigest()}"
 
 
-def train_line(flags: Sequence[str], save_every: int, target_tokens: Optional[int], devices: int) -> str:
+def train_line(
+    flags: Sequence[str], save_every: int, target_tokens: Optional[int], devices: int, max_update: int
+) -> str:
     """The line that names how a model is trained; without ``target_tokens`` an update has a batch of each device.
+
+    It names the last update only if the learning rates before depend on it: else a longer training is the same one.
 
     Raises:
         Failure: the model of ``--finetune-from-model`` is missing; its content is named as well.
@@ -55,7 +66,14 @@ def train_line(flags: Sequence[str], save_every: int, target_tokens: Optional[in
         if not Path(model).is_file():
             raise Failure(f"{model}: no such file for --finetune-from-model")
         start = f" from {sha256(Path(model))}"
-    return f"train {' '.join(flags)} --save-interval-updates {save_every}{tokens}{start}"
+    flag, given = UNTIL_THE_END.get(last_value(flags, "--lr-scheduler") or "", ("", True))
+    end = f" max update {max_update}" if (last_value(flags, flag) is not None) == given else ""
+    return f"train {' '.join(flags)} --save-interval-updates {save_every}{end}{tokens}{start}"
+
+
+def is_unfinished(run: Path) -> bool:
+    """Whether train.sh has begun a run and not trained it to its end."""
+    return (run / SETTINGS).is_file() and not read_stamp(run, "train")
 
 
 def check_data(run: Path, data: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fairseq_rope.checkpoints.files import load_checkpoint
-from pipeline.files import read_json
+from pipeline.files import read_json, sha256
 from pipeline.finetuning.glue import STSB
 from pipeline.lock import locked
 from pipeline.results.file import read_result
@@ -127,6 +127,9 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
     assert "RTE --run RUN --data DATA --out OUT --learn" in result["run"]["command"]
     assert result["data"] == {"examples": {"train": 40, "valid": 9}, "shortened": {"train": 20, "valid": 4}}
     assert result["tests"]["RTE"]["sentences"] == 9 and "--encoder-embed-dim 32" in result["run"]["flags"]
+    checkpoint = sha256(pretrained / "checkpoint.pt")
+    assert result["pretrained"] == {"checkpoint": checkpoint, "updates": 6, "averaged": 1}
+    assert all(0.3 < loss < 3 for loss in result["curve"]["train"]["nll"])  # of a label, not of a token
     predictions = tmp_path / "out/lr0.001-seed1/predictions.txt"
     said = predictions.read_text().splitlines()
     assert len(said) == 9 and set(said) <= {"entailment", "not_entailment"}
@@ -136,6 +139,17 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
     (tmp_path / "out/lr2e-05-seed1/predictions.txt").unlink()  # as after a kill
     again = run(*command, *grid, "--seeds", 1)
     assert again.stderr.count("finetune: done before") == 1 and again.stdout == done.stdout
+    assert "not trained to its end" not in again.stderr
+
+
+def test_a_fine_tuning_that_ends_early_fails_and_a_model_so_far_is_called_that(masked, glue, tmp_path):
+    model = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "model")
+    (model / ".stamps/train.json").unlink()  # as before the end of the training
+    command = ["scripts/finetune.sh", "RTE", "--run", model, "--data", glue, "--learning-rates", "1e-3", "--seeds", 1]
+    failed = run(*command, "--epochs", 3, "--", "--stop-min-lr", "9e-4", fails=True)
+    assert f"{model} is not trained to its end" in failed.stderr
+    assert "ended after 2 of 6 updates: leave out the flags that end it early" in failed.stderr.splitlines()[-1]
+    assert not list((model / "finetuned").glob("*/*.json"))
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from pipeline.training.log import read_log
 
-from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, run
+from ..commands import ENVIRONMENT, ROOT, SMALL, TRAIN, one_line, run
 from ..processes import preloaded
 
 pytestmark = pytest.mark.slow
@@ -127,3 +128,31 @@ def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
     assert 0 < updates < 100 and (out / f"checkpoints/checkpoint_0_{updates}.pt").exists()
     assert updates % 5  # else there would be a checkpoint anyway
     assert read_log(out / "train.log").updates == read_log(out / "train.log").valid[-1].updates == updates
+
+
+GREEDY = """
+import sys
+sys.path.insert(0, "scripts")
+from fairseq.criterions import register_criterion
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from torch import OutOfMemoryError
+
+@register_criterion("greedy")
+class Greedy(CrossEntropyCriterion):
+    def forward(self, model, sample, reduce=True):
+        if model.training and sample["ntokens"] > 200:
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return super().forward(model, sample, reduce)
+
+from pipeline.training.worker import main
+main()
+"""
+"""A worker whose loss has too little memory for its largest batches."""
+
+
+def test_a_batch_for_which_the_memory_is_too_small_ends_the_training(data, tmp_path):
+    """fairseq alone would leave such batches out, and end as if nothing had happened."""
+    flags = "--arch transformer_tiny --criterion greedy --save-interval-updates 9 --max-epoch 1"
+    words = [sys.executable, "-c", GREEDY, data / "bin", "--save-dir", tmp_path / "checkpoints", *TRAIN, *flags.split()]
+    done = subprocess.run([str(word) for word in words], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 1 and "OutOfMemoryError: CUDA out of memory" in done.stderr.splitlines()[-1]

@@ -19,7 +19,6 @@ import argparse
 import logging
 import os
 import shutil
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -27,21 +26,20 @@ from ..command import Failure, fill, run, say
 from ..files import read_lines, read_shaped, sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
-from ..prepared import NAME, read_prepared
 from ..provenance import write_record
 from ..recipes import load_recipe
 from ..results.file import read_result, set_aside, write_result
-from ..scoring.blocks import read_blocks
 from ..scoring.metrics import table
-from ..scoring.options import averaged, tell_of_later_checkpoints
 from ..settings import check_flags
-from ..shape import SEED, TEXT, WHOLE
+from ..shape import WHOLE
 from ..steps import Steps
 from ..systems import System
 from ..training import launch
+from ..training.checkpoints import LAST, updates_in
 from .base import SHORTENED
 from .metrics import evaluate, most_frequent
 from .options import TASKS, parse, variant_of
+from .pretrained import Pretrained
 from .result import Trained, make_result, replaces
 from .scm import SCM
 
@@ -53,8 +51,6 @@ FIXED = (
     *("--regression-target", "--init-token", "--separator-token", "--classification-head-name", "--ranking-head-name"),
 )
 """Flags that would contradict the schedule of learning rates or the task, beside those that the command computes."""
-
-RUN = {"arch": TEXT, "task": TEXT, "seed": SEED, "flags": TEXT}
 
 
 class FineTuning:
@@ -68,37 +64,30 @@ class FineTuning:
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.args, self.task, self.pretrained = args, TASKS[args.task], args.run
+        self.args, self.task = args, TASKS[args.task]
         self.recipe = load_recipe(args.recipe or ("scm" if args.task == SCM.name else "glue"))
         if self.recipe.kind.trained_by != "finetune.sh":
             raise Failure(f"the recipe {self.recipe.name} is for scripts/{self.recipe.kind.trained_by}")
         check_flags([*self.recipe.train_flags, *args.flags], set_by(args.template))
-        self.checkpoint = averaged(args.run)
-        tell_of_later_checkpoints(args.run)
-        remedy = "give the output of scripts/train.sh and scripts/average.sh"
-        if not read_prepared(args.run, remedy).is_text:
-            raise Failure(f"{args.run} was not trained by scripts/train.sh on text: {remedy}")
-        self.info = read_shaped(args.run / "run.json", RUN, remedy)
-        if self.info["task"] != "masked_lm":
-            raise Failure(f"{args.run} was trained for {self.info['task']}, and masked_lm is needed: {remedy}")
-        args.variant = args.variant or variant_of(args.run, self.info["arch"])
+        self.pretrained = Pretrained(args.run)
+        args.variant = args.variant or variant_of(args.run, self.pretrained.arch)
         self.out: Path = args.out or args.run / "finetuned" / self.task.name
         self.learning_rates: List[float] = args.learning_rates or self.recipe.learning_rates
         self.seeds: List[int] = args.seeds or self.recipe.seeds
         self.epochs: int = args.epochs or self.recipe.epochs
+        self.examples = self._examples()
         self.sets = self.task.read(args.data)
         self.labels = [example.label for example in self.sets["valid"]]
 
-    @cached_property
-    def longest(self) -> int:
-        """Tokens that the model takes."""
-        return read_blocks(self.checkpoint).tokens
+    def _examples(self) -> str:
+        """The line of the settings that names the task and its files."""
+        return " ".join([self.task.settings, *map(sha256, self.task.files(self.args.data))])
 
     @property
     def file(self) -> Path:
         """The result file."""
-        system = System(self.info["arch"], self.args.variant)
-        name = f"{self.recipe.name}_{self.task.name}-{system.name}-seed{self.info['seed']}.json"
+        system = System(self.pretrained.arch, self.args.variant)
+        name = f"{self.recipe.name}_{self.task.name}-{system.name}-seed{self.pretrained.seed}.json"
         return (self.args.results or self.out) / name
 
     def run(self) -> Dict[str, Any]:
@@ -109,20 +98,20 @@ class FineTuning:
         """
         logging.disable(logging.INFO)  # what fairseq says
         with locked(self.out) as lock:
+            if self._examples() != self.examples:
+                raise Failure(f"{self.args.data}: the files of {self.task.name} have changed meanwhile: call again")
             steps = Steps(self.out)
-            examples = f"{self.task.settings} {' '.join(map(sha256, self.task.files(self.args.data)))}"
-            steps.setting(examples)
-            for name in ("checkpoint.pt", NAME, "dict.txt"):
-                steps.setting(f"{name} {sha256(self.pretrained / name)}")
-            steps.setting(f"at most {self.longest} tokens")
+            for line in (self.examples, *self.pretrained.files(), f"at most {self.pretrained.longest} tokens"):
+                steps.setting(line)
             steps.step("encode", ["data/input0", f"data/{SHORTENED}"], self._encode)
             grid = [(lr, seed) for lr in self.learning_rates for seed in self.seeds]
             done = [self._train(number, len(grid), *cell, steps.settings, lock) for number, cell in enumerate(grid, 1)]
             flags = [*self.recipe.train_flags, *self.args.flags]
-            changed = " ".join([examples, f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
+            changed = " ".join([self.examples, f"epochs {self.epochs} batch {self.recipe.batch}", *flags])
             data = {"examples": {name: len(found) for name, found in self.sets.items()}, "shortened": self._shortened()}
             chance = most_frequent(self.task, [example.label for example in self.sets["train"]], self.labels)
-            result = make_result(self.args, self.task, self.info, self.recipe.name, changed, done, data, chance)
+            self.pretrained.check(steps.settings)
+            result = make_result(self.args, self.task, self.pretrained, self.recipe.name, changed, done, data, chance)
         file = self.file
         if file.is_file() and not replaces(result, read_result(file)):
             set_aside(file)
@@ -132,7 +121,7 @@ class FineTuning:
     def _encode(self) -> None:
         from .data import encode
 
-        encode(self.task, self.sets, self.pretrained, self.out / "data", self.longest)
+        encode(self.task, self.sets, self.pretrained.run, self.out / "data", self.pretrained.longest)
 
     def _shortened(self) -> Dict[str, int]:
         """How many examples of each set are shortened."""
@@ -148,8 +137,7 @@ class FineTuning:
         steps.setting(f"finetune {' '.join(flags)}")
 
         def work() -> None:
-            if f"checkpoint.pt {sha256(self.checkpoint)}" not in settings.splitlines():
-                raise Failure(f"{self.checkpoint} has changed meanwhile: call again to fine-tune the new one")
+            self.pretrained.check(settings)
             self._launch(folder, command, flags, seed, lock, f"{self.task.name} {number} of {of}")
 
         steps.step("finetune", ["predictions.txt", "train.log"], work)
@@ -167,8 +155,8 @@ class FineTuning:
             data=self.out / "data",
             out=folder,
             user_dir=USER_DIR,
-            checkpoint=self.checkpoint,
-            arch=self.info["arch"],
+            checkpoint=self.pretrained.checkpoint,
+            arch=self.pretrained.arch,
             task=self.task.fairseq,
             seed=seed,
             lr=f"{lr:g}",
@@ -178,11 +166,11 @@ class FineTuning:
             warmup=round(WARM_UP * updates),
             classes=len(self.task.labels) or 1,
             regression="" if self.task.labels else "--regression-target",
-            positions=self.longest,
+            positions=self.pretrained.longest,
         )
         words = fill(self.args.template, **values)
         place = words.index("--arch")
-        model = model_flags(self.info["arch"], self.info["flags"].split())
+        model = model_flags(self.pretrained.arch, self.pretrained.flags)
         flags = [*words[place:], *model, *self.recipe.train_flags, *self.args.flags]
         return words[1:place], flags
 
@@ -197,14 +185,17 @@ class FineTuning:
         checkpoints, log = folder / "checkpoints", folder / "train.log"
         shutil.rmtree(checkpoints, ignore_errors=True)
         log.unlink(missing_ok=True)
-        record = {"command": self.args.command, "arch": self.info["arch"], "seed": seed, "flags": " ".join(flags)}
+        record = {"command": self.args.command, "arch": self.pretrained.arch, "seed": seed, "flags": " ".join(flags)}
         record["threads"] = os.environ.get("OMP_NUM_THREADS", os.cpu_count())
         write_record(folder / "run.json", record, ROOT, continues=False)
         alone = ["--distributed-world-size", "1"] if torch.cuda.device_count() > 1 else []
         words = [*launch.torchrun(launch.Machines(), 1), *command, *flags, *alone]
         updates = int(flags[flags.index("--total-num-update") + 1])
-        launch.train(words, log, lock, updates, label)
-        predictions = predict(checkpoints / "checkpoint_last.pt", self.out / "data")
+        launch.train(words, log, lock, updates, label, "give a recipe with a smaller batch")
+        reached = updates_in(checkpoints / LAST)
+        if reached != updates:
+            raise Failure(f"it ended after {reached} of {updates} updates: leave out the flags that end it early")
+        predictions = predict(checkpoints / LAST, self.out / "data")
         write_text(folder / "predictions.txt", "".join(f"{line}\n" for line in predictions))
         shutil.rmtree(checkpoints)
 
@@ -220,10 +211,10 @@ def main(argv: List[str]) -> None:
     tunings = [FineTuning(args) for args in cells]
     files: Dict[Path, Path] = {}  # of results, to their runs
     for tuning in tunings:
-        other = files.setdefault(tuning.file.resolve(), tuning.pretrained)
-        if other != tuning.pretrained:
+        other = files.setdefault(tuning.file.resolve(), tuning.args.run)
+        if other != tuning.args.run:
             raise Failure(
-                f"{other} and {tuning.pretrained} would both write {tuning.file}: give one alone, with --variant"
+                f"{other} and {tuning.args.run} would both write {tuning.file}: give one alone, with --variant"
             )
     for tuning in tunings:
         try:
@@ -231,7 +222,7 @@ def main(argv: List[str]) -> None:
         except Failure as error:
             if len(cells) == 1:
                 raise
-            say(f"{tuning.task.name}, {tuning.pretrained}: not finished: {error}")
+            say(f"{tuning.task.name}, {tuning.args.run}: not finished: {error}")
             failed += 1
             continue
         name = f"{System(result['arch'], result['variant']).title} pretrained with seed {result['seed']}"

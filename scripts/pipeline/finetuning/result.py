@@ -7,10 +7,10 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 from ..files import read_json
 from ..results.collect import curve_entry, training_entry
 from ..results.file import FORMAT, without_folders
-from ..settings import SETTINGS
 from ..training.log import read_log
 from .base import FineTuningTask
 from .metrics import median, signature
+from .pretrained import Pretrained
 
 FOLDERS = {"--run": "RUN", "--data": "DATA", "--out": "OUT", "--results": "RESULTS"}
 """Options that name folders, and what stands for them."""
@@ -33,7 +33,9 @@ def best_rate(done: Sequence[Trained], metric: str) -> List[Trained]:
 
 
 def replaces(new: Dict[str, Any], old: Dict[str, Any]) -> bool:
-    """Whether a result has all that an older one has: the same settings, and each of its trainings."""
+    """Whether a result has all that an older one has: the same model and settings, and each of its trainings."""
+    if old.get("pretrained") not in (None, new["pretrained"]):  # files of earlier versions do not say
+        return False
     grids = [{(cell["learning_rate"], cell["seed"]) for cell in result.get("grid", [])} for result in (new, old)]
     return new["settings"] == old["settings"] and grids[0] >= grids[1]
 
@@ -41,7 +43,7 @@ def replaces(new: Dict[str, Any], old: Dict[str, Any]) -> bool:
 def make_result(
     args: argparse.Namespace,
     task: FineTuningTask,
-    info: Dict[str, Any],
+    pretrained: Pretrained,
     recipe: str,
     changed: str,
     done: Sequence[Trained],
@@ -52,7 +54,7 @@ def make_result(
 
     Args:
         args: the options of ``scripts/finetune.sh``.
-        info: the record of the pretraining.
+        pretrained: the model before fine-tuning.
         changed: the settings of the trainings that are not those of one cell of the grid.
         data: of each set, the number of examples, and how many are shortened.
         chance: the metrics of the most frequent label.
@@ -60,18 +62,18 @@ def make_result(
     metric = task.metrics[0]
     best = sorted(best_rate(done, metric), key=lambda trained: trained.scores[metric])
     middle = best[(len(best) - 1) // 2].folder
-    log, run = read_log(middle / "train.log"), read_json(middle / "run.json")
+    log, run = read_log(middle / "train.log", loss="loss"), read_json(middle / "run.json")
     scores = {key: median([trained.scores[key] for trained in best]) for key in task.metrics}
     settings = f"median of {len(best)} seed{'s' if len(best) > 1 else ''}, learning rate {best[0].learning_rate:g}"
-    pretraining = args.run / SETTINGS
     return {
         "format": FORMAT,
         "recipe": f"{recipe}_{task.name}",
         "variant": args.variant,
-        "arch": info["arch"],
-        "seed": int(info["seed"]),
-        "settings": f"{pretraining.read_text(encoding='utf-8') if pretraining.is_file() else ''}finetune {changed}\n",
+        "arch": pretrained.arch,
+        "seed": pretrained.seed,
+        "settings": f"{pretrained.settings}finetune {changed}\n",
         "entries": {},
+        "pretrained": pretrained.entry(),
         "run": {**run, "command": without_folders(run["command"], FOLDERS)},
         "training": training_entry(log, 1),
         "data": data,

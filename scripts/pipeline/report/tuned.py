@@ -17,6 +17,8 @@ TUNING = re.compile(r"^finetune .*?(\bepochs .*|$)", re.MULTILINE)
 """The line of a fine-tuning among the settings: what it is, and epochs, batch and flags."""
 
 Tuned = Dict[str, Any]
+Way = Tuple[str, str]
+"""The settings of a pretraining, and what is known of its end."""
 
 
 class Column(NamedTuple):
@@ -61,14 +63,13 @@ def _grouped(results: Sequence[Result]) -> Dict[str, List[System]]:
     """The systems of one table by task. A system has the same name in each task: where models of one architecture were
     pretrained in several ways it says which, and where systems were fine-tuned in several ways it says how."""
     tunings = {_tuning(result) for result in results}
-    ways: Dict[Tuple[str, str], Set[str]] = {}
+    ways: Dict[Tuple[str, str], Set[Way]] = {}
     for result in results:
         ways.setdefault((result["arch"], result["variant"]), set()).add(_pretraining(result))
     told: Dict[str, Dict[Tuple[str, str, str], List[Result]]] = {}
     for result in results:
-        known = sorted(ways[result["arch"], result["variant"]])
-        number = f"pretraining {known.index(_pretraining(result)) + 1}" if len(known) > 1 else ""
-        way = ", ".join(filter(None, (number, _tuning(result) if len(tunings) > 1 else "")))
+        pretraining = _named(_pretraining(result), ways[result["arch"], result["variant"]])
+        way = ", ".join(filter(None, (pretraining, _tuning(result) if len(tunings) > 1 else "")))
         told.setdefault(_task(result), {}).setdefault((result["arch"], result["variant"], way), []).append(result)
     tasks: Dict[str, List[System]] = {task: [] for task in told}
     for task, systems in told.items():
@@ -79,9 +80,27 @@ def _grouped(results: Sequence[Result]) -> Dict[str, List[System]]:
     return tasks
 
 
-def _pretraining(result: Result) -> str:
-    """The settings of a model before fine-tuning, for every seed."""
-    return SEED.sub("", re.split("^finetune ", result.get("settings", ""), flags=re.MULTILINE)[0])
+def _pretraining(result: Result) -> Way:
+    """How a model was pretrained, for every seed; files of earlier versions do not say for how many updates."""
+    settings = SEED.sub("", re.split("^finetune ", result.get("settings", ""), flags=re.MULTILINE)[0])
+    model = result.get("pretrained", {})
+    averaged = f", averaged {model['averaged']}" if "averaged" in model else ""
+    return settings, f"{model['updates']:,} updates{averaged}" if model else ""
+
+
+def _named(way: Way, ways: Set[Way]) -> str:
+    """The name of a pretraining among others of its architecture; empty if there are no others."""
+    several = sorted({_resolved(each, ways) for each in ways})
+    own = _resolved(way, ways)
+    if len(several) == 1:
+        return ""
+    return ", ".join(filter(None, (f"pretraining {several.index(own) + 1}", own[1])))
+
+
+def _resolved(way: Way, ways: Set[Way]) -> Way:
+    """A pretraining of which nothing more is known is the only known one with its settings, if there is one."""
+    known = [each for each in ways if each[0] == way[0] and each[1]]
+    return known[0] if not way[1] and len(known) == 1 else way
 
 
 def _tuning(result: Result) -> str:

@@ -29,7 +29,7 @@ from ..tasks import TASKS, Task
 from .blocks import read_blocks
 from .generate import generate
 from .metrics import table
-from .options import averaged, check_subset, run_parser, tell_of_later_checkpoints
+from .options import averaged, check_subset, run_parser, tell_of_training
 from .scored import read_scored
 
 VERSION = 3
@@ -54,7 +54,7 @@ def main(argv: List[str]) -> None:
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     options = parser.parse_args(words)
     averaged(options.run)
-    tell_of_later_checkpoints(options.run)
+    tell_of_training(options.run)
     with locked(options.run):
         result = _evaluate_once(options, template)
     print(table([result]))

@@ -6,6 +6,7 @@ from typing import Iterable, List, Optional
 
 from ..command import Failure, Parser, say, to_path
 from ..files import read_shaped
+from ..settings import is_unfinished
 from ..shape import TEXT
 from ..steps import read_stamp
 
@@ -35,8 +36,10 @@ def averaged(run: Path) -> Path:
     return checkpoint
 
 
-def tell_of_later_checkpoints(run: Path) -> None:
-    """Tells the user if the training has a later checkpoint than those that were averaged."""
+def tell_of_training(run: Path) -> None:
+    """Tells the user if a training has not ended, or has a later checkpoint than those that were averaged."""
+    if is_unfinished(run):
+        say(f"{run} is not trained to its end: its checkpoint.pt is the model of an earlier update")
     averaged_ones = str(read_stamp(run, "average").get("settings"))
     there = " ".join(path.name for path in run.glob("checkpoints/*.pt"))
     last, newest = (max(map(int, UPDATES.findall(names)), default=0) for names in (averaged_ones, there))

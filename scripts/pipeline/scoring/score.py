@@ -29,7 +29,7 @@ from .generate import generate
 from .generated import check_bleu, count_cut, read_generated
 from .kinds import FAIRSEQ
 from .metrics import score, standard_bleu, table
-from .options import averaged, check_subset, run_parser, tell_of_later_checkpoints, trained_flags
+from .options import averaged, check_subset, run_parser, tell_of_training, trained_flags
 from .scored import read_scored
 from .statistics import columns
 
@@ -62,7 +62,7 @@ def main(argv: List[str]) -> None:
     options = parser.parse_args(words)
     _check_flags(parser, flags)
     averaged(options.run)
-    tell_of_later_checkpoints(options.run)
+    tell_of_training(options.run)
     with locked(options.run):
         result = _score_once(options, template, flags)
     print(table([result]))

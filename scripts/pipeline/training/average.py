@@ -13,7 +13,7 @@ from ..command import Failure, Parser, as_failure, run, say, to_path, whole_numb
 from ..files import copy, sha256
 from ..lock import locked
 from ..prepared import NAME, Prepared, read_prepared
-from ..settings import SETTINGS, check_data
+from ..settings import check_data, is_unfinished
 from ..steps import Steps, read_stamp
 
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     if not (args.data / NAME).is_file():
         raise Failure(f"{args.data} has no {NAME}: run scripts/prepare.sh or prepare_text.sh --out {args.data} first")
     check_data(args.run, args.data)
-    if not args.inputs and (args.run / SETTINGS).is_file() and not read_stamp(args.run, "train"):
+    if not args.inputs and is_unfinished(args.run):
         say(f"{args.run} is not trained to its end: this is the model so far")
     with locked(args.run):
         paths = [

@@ -79,7 +79,7 @@ def torchrun(machines: Machines, processes: int) -> List[str]:
     return [*launcher, *meet, *workers, str(RUN), "pipeline.training.worker"]
 
 
-def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, label: str) -> None:
+def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, label: str, smaller: str) -> None:
     """Runs a training to its end.
 
     Args:
@@ -87,6 +87,7 @@ def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, la
         log: file to append the log to.
         lock: file descriptor that the processes of the training also hold.
         total: number of updates, for the progress bar.
+        smaller: what to do where the memory of the device is too small for a batch.
 
     Raises:
         Failure: it failed; the message is the last error in the log.
@@ -107,7 +108,9 @@ def train(command: Sequence[str], log: Path, lock: Optional[int], total: int, la
     finally:
         end(process, grace=GRACE)
     if process.returncode:
-        raise Failure(f"fairseq-train failed: {last_error_in(log)} (log: {log})")
+        reason = last_error_in(log)
+        remedy = f": {smaller}" if "out of memory" in reason else ""
+        raise Failure(f"fairseq-train failed: {reason} (log: {log}){remedy}")
 
 
 def _follow(file: IO[bytes], process: "subprocess.Popen[bytes]") -> Iterator[str]:

@@ -27,7 +27,7 @@ class Point:
 
     updates: int
     seconds: float  # since the training began, without what was lost
-    nll: float  # per token, base 2
+    nll: float  # base 2, per token or, in fine-tuning, per example
     tokens: float = 0.0  # target tokens of the updates since the point before
     rate: float = 0.0  # and those of a second, without validation
 
@@ -71,8 +71,11 @@ class TrainLog:
         return round(counted + rest * mean)
 
 
-def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
-    """Reads the log of ``scripts/train.sh``.
+def read_log(path: Path, may_be_empty: bool = False, loss: str = "nll_loss") -> TrainLog:
+    """Reads the log of a training.
+
+    Args:
+        loss: fairseq's name of the loss of a point; ``loss`` where a log lacks it.
 
     Raises:
         Failure: the log has no line of training, and may not be empty.
@@ -102,7 +105,7 @@ def read_log(path: Path, may_be_empty: bool = False) -> TrainLog:
                 if waiting:
                     offset, waiting = _forget_behind(log, started), False
                 began = began or now  # the log lacks its beginning
-                _add(log, offset + (now - began).total_seconds(), kind, values)
+                _add(log, offset + (now - began).total_seconds(), kind, values, loss)
     if not log.updates and not may_be_empty:
         raise Failure(f"{path} has no line of training: run scripts/train.sh again")
     return log
@@ -128,10 +131,10 @@ def _seconds(log: TrainLog) -> float:
     return max((point.seconds for point in log.train + log.valid + log.epochs), default=0.0)
 
 
-def _add(log: TrainLog, seconds: float, kind: str, values: Dict[str, Any]) -> None:
+def _add(log: TrainLog, seconds: float, kind: str, values: Dict[str, Any], loss: str) -> None:
     prefix = "" if kind == "train_inner" else f"{kind}_"
     updates = int(values[f"{prefix}num_updates"])
-    nll = float(values.get(f"{prefix}nll_loss", values.get(f"{prefix}loss", "nan")))  # both are in bits per token
+    nll = float(values.get(f"{prefix}{loss}", values.get(f"{prefix}loss", "nan")))  # both are in bits
     tokens = float(values.get(f"{prefix}wpb", 0))
     if kind == "valid":
         log.valid = [point for point in log.valid if point.updates != updates]

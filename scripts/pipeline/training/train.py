@@ -30,6 +30,7 @@ from . import checkpoints, launch
 from .options import DEVICE_TOKENS, KEPT, check_recipe, parse, target_tokens
 
 RECORD = "run.json"
+SMALLER = "choose a smaller --device-tokens"
 
 
 class Training:
@@ -62,7 +63,8 @@ class Training:
         batch = [] if self.target_tokens else ["--max-tokens", str(self.device_tokens)]
         self.flags = [*model, *batch, *recipe.train_flags, *args.flags]
         devices = self.machines.count * (args.processes or 1)
-        self.lines = [*data, settings.train_line(self.flags, self.save_every, self.target_tokens, devices)]
+        sizes = (self.save_every, self.target_tokens, devices, self.max_update)
+        self.lines = [*data, settings.train_line(self.flags, *sizes)]
 
     @property
     def settings(self) -> str:
@@ -174,7 +176,7 @@ class Training:
         if checkpoints.newest_updates(self.folder) >= self.max_update:
             return say("trained before")
         log = self.out / f"train.{self.machines.rank}.log"
-        launch.train(command, log, None, self.max_update, self._label())
+        launch.train(command, log, None, self.max_update, self._label(), SMALLER)
 
     def _is_another(self) -> bool:
         """Whether the folder holds a run with other settings, or with unknown settings."""
@@ -207,7 +209,7 @@ class Training:
         reached, log = checkpoints.reached(self.folder), self.out / "train.log"
         self._record(batch, processes, continues=reached > 0)
         if reached < self.max_update:  # if it was killed after its last update, fairseq would make one more
-            launch.train(command, log, lock, self.max_update, self._label())
+            launch.train(command, log, lock, self.max_update, self._label(), SMALLER)
         reached = checkpoints.keep_last(self.folder)
         if reached != self.max_update:
             say(f"ended after {reached} of {self.max_update} updates, as its flags say")

@@ -34,6 +34,7 @@ def main() -> None:
     _name_by_updates()
     _keep_patience()
     _save_at_the_end()
+    _fail_without_memory()
     sys.argv[0] = "fairseq-train"
     cli_main()
 
@@ -115,6 +116,13 @@ def _save_at_the_end() -> None:
         return stock(cfg, trainer, task, epoch_itr, subsets, end_of_epoch)
 
     train.validate_and_save = validate_and_save
+
+
+def _fail_without_memory() -> None:
+    """Lets an update fail for which the memory is too small; fairseq would leave out its batch with a warning."""
+    from fairseq.trainer import Trainer
+
+    Trainer.train_step = functools.partialmethod(Trainer.train_step, raise_oom=True)
 
 
 if __name__ == "__main__":

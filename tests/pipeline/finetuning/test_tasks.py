@@ -249,6 +249,9 @@ def test_a_result_replaces_one_of_the_same_settings_whose_trainings_it_has():
     assert replaces(old, old) and replaces(result((3e-5, 1), (2e-5, 1), (2e-5, 2)), old)
     assert not replaces(result((2e-5, 1)), old)
     assert not replaces(result((2e-5, 1), (3e-5, 1), settings="epochs 1"), old)
+    model, other = ({"pretrained": {"checkpoint": letter * 64, "updates": 9}} for letter in "ab")
+    assert replaces({**old, **model}, old) and replaces({**old, **model}, {**old, **model})
+    assert not replaces({**old, **model}, {**old, **other})
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])

@@ -45,9 +45,10 @@ def tuned(
     way="",
     how="",
     rates=(3e-5,),
+    updates=None,
     **values,
 ):
-    """The result file of a fine-tuning; ``way`` are settings of the pretraining, ``how`` its own."""
+    """The result file of a fine-tuning; ``way`` and ``updates`` are of the pretraining, ``how`` its own settings."""
     test = {"subset": "dev", "sentences": 9, "settings": f"median of {count} seeds, learning rate {rate}"}
     run = {"command": f"scripts/finetune.sh {task}", "flags": f"--arch {arch}", "versions": {}, "machine": "m"}
     tests = {task: {**test, "scores": scores(**values), "chance": chance or {}}}
@@ -55,7 +56,9 @@ def tuned(
     grid = [{"learning_rate": rate, "seed": 1} for rate in rates]
     more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "data": data, "grid": grid}
     more["settings"] = f"train {way} --seed {seed}\nfinetune {task}{how}\n"
-    return result(folder / f"{len(task)}{way}", arch, seed, more=more)
+    if updates:
+        more["pretrained"] = {"checkpoint": "0" * 64, "updates": updates, "averaged": 5}
+    return result(folder / f"{len(task)}{way}{updates or ''}", arch, seed, more=more)
 
 
 def folders(folder):

@@ -32,6 +32,17 @@ def test_models_that_were_pretrained_in_several_ways_are_told_apart_in_every_tas
     assert made[f"`{ROTARY}` (pretraining 3)"][1:3] == ["not run", "**90.00** (3e-05)"]
 
 
+def test_models_of_other_updates_are_told_apart_and_files_that_do_not_say_join_the_only_known_one(tmp_path):
+    tuned(tmp_path, ROTARY, "CoLA", 1, matthews=50.0)
+    tuned(tmp_path, ROTARY, "RTE", 1, updates=2000, accuracy=70.0)
+    (system,) = [name for name in table(text(tmp_path), "Fine-tuning") if name != "header"]
+    assert system == f"`{ROTARY}`"
+    tuned(tmp_path, ROTARY, "RTE", 2, updates=1000, accuracy=60.0)
+    made = table(text(tmp_path), "Fine-tuning")
+    names = ["pretraining 1", "pretraining 2, 1,000 updates, averaged 5", "pretraining 3, 2,000 updates, averaged 5"]
+    assert [made[f"`{ROTARY}` ({name})"][2] for name in names] == ["not run", "60.00 (3e-05)", "**70.00** (3e-05)"]
+
+
 def test_a_model_with_several_pretrainings_stays_the_baseline(tmp_path):
     for way, seeds in (("b", (1, 2)), ("a", (1,))):
         for seed in seeds:

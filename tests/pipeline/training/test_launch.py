@@ -1,8 +1,12 @@
-"""How a training is started: in which precision a run goes on."""
+"""How a training is started: in which precision a run goes on, and what happens where the memory is too small."""
+
+import sys
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.files import read_json, write_json
+from pipeline.training import launch
 
 from .test_train import data, training, trainings
 
@@ -16,3 +20,13 @@ def test_a_run_goes_on_in_the_precision_of_its_first_device(data, trainings, beg
     write_json(record, {**read_json(record), "batch": "--bf16" if begun_with else ""})
     training(data, "--max-update", 9).run()
     assert trainings == [0, 8] and read_json(record)["batch"] == ("--bf16" if begun_with else "")
+
+
+def test_a_training_without_memory_says_what_to_do(tmp_path):
+    def train(program):
+        launch.train([sys.executable, "-c", program], tmp_path / "train.log", None, 9, "train", "a smaller batch")
+
+    with pytest.raises(Failure, match=r"CUDA out of memory.* \(log: .*train\.log\): a smaller batch$"):
+        train("import torch; raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.')")
+    with pytest.raises(Failure, match=r"ValueError: other \(log: .*train\.log\)$"):
+        train("raise ValueError('other')")

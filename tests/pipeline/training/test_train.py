@@ -29,7 +29,7 @@ def trainings(monkeypatch):
     """In the place of fairseq-train one that makes its last checkpoint; the updates that each began with."""
     begun = []
 
-    def started(command, log, lock, total, label):
+    def started(command, log, lock, total, label, smaller):
         folder = log.parent / "checkpoints"
         begun.append(train.checkpoints.reached(folder))
         for name in (f"checkpoint_1_{total}.pt", "checkpoint_last.pt"):
@@ -138,6 +138,26 @@ def test_a_killed_run_goes_on(data, trainings):
     (run.out / SETTINGS).write_text(run.settings)
     training(data).run()
     assert trainings == [6] and not list(run.out.parent.glob("run.old-*"))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "flag", "depends"),
+    [
+        ("polynomial_decay", "", True),
+        ("polynomial_decay", "--total-num-update 99", False),
+        ("cosine", "", True),
+        ("cosine", "--lr-period-updates 9", False),
+        ("tri_stage", "--phase-ratio (0.1,0.4,0.5)", True),
+        ("tri_stage", "--warmup-steps 4", False),
+        ("inverse_sqrt", "", False),
+    ],
+)
+def test_a_longer_training_is_another_one_if_its_learning_rates_differ_from_the_start(data, scheduler, flag, depends):
+    short, long = (
+        training(data, "--max-update", updates, "--", "--lr-scheduler", scheduler, *flag.split()).settings
+        for updates in (8, 9)
+    )
+    assert (short != long) == depends and (" max update 8" in short) == depends
 
 
 def test_a_run_with_other_settings_is_moved_aside_and_begun_anew(data, trainings):
