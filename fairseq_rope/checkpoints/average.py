@@ -61,10 +61,14 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
     Integer entries and everything else come from the last checkpoint. The entry ``averaged_from`` names the files.
 
     Raises:
-        CheckpointError: no paths are given, a file cannot be used, names or shapes differ, or a number is not finite.
+        CheckpointError: no paths are given, or one twice; a file cannot be used; names or shapes differ; or a number is
+            not finite.
     """
     if not paths:
         raise CheckpointError("no checkpoints to average")
+    files = [path.resolve() for path in paths]
+    if twice := [path for path, file in zip(paths, files) if files.count(file) > 1]:
+        raise CheckpointError(f"{twice[0]} is named twice: name each checkpoint once")
     sums: Dict[str, Tensor] = {}
     state: Dict[str, Any] = {}
     encodings: Encodings = {}

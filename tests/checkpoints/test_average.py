@@ -117,6 +117,13 @@ def test_saving_is_atomic(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["out.pt"]
 
 
+def test_a_checkpoint_that_is_named_twice_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path, other = checkpoint(tmp_path / "one.pt", 1.0), checkpoint(tmp_path / "two.pt", 2.0)
+    message = failure(capsys, "average", "--inputs", path, other, "one.pt", "--out", tmp_path / "out.pt")
+    assert message == f"fairseq-rope: error: {path} is named twice: name each checkpoint once\n"
+
+
 def test_averages_the_last_of_a_folder_or_the_files_given(tmp_path, capsys):
     for update in (2, 10, 20, 30):
         checkpoint(tmp_path / f"checkpoint_1_{update}.pt", float(update))

@@ -143,10 +143,45 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
     write_json(first.file, {**result, "settings": f"{line}\n{settings}"})
     assert prepared.unfinished() == prepared.experiments[1:]
     prepared.raw = shutil.copytree(corpus, tmp_path / "other")
+    assert prepared.unfinished() == prepared.experiments[1:]  # the same text
+    for side in ("en", "de"):
+        (prepared.raw / f"test.{side}").rename(tmp_path / "test")
+        (prepared.raw / f"valid.{side}").rename(prepared.raw / f"test.{side}")
+        (tmp_path / "test").rename(prepared.raw / f"valid.{side}")
+    assert prepared.unfinished() == prepared.experiments
     (prepared.raw / "test.en").write_text("another text\n")
     assert prepared.unfinished() == prepared.experiments
     write_json(first.file, {**result, "tests": {}})
     assert fresh.unfinished() == fresh.experiments
+
+
+def test_a_book_that_is_added_moved_or_gone_makes_another_text(tmp_path):
+    for number, name in enumerate(("train/a", "train/b", "valid/c", "test/d", "test/e")):
+        (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "raw" / name).write_text(f"A book with the number {number}.\n" * 40)
+    prepare = 'task = "masked_lm"\nprepare = "--subwords bytes --workers 1"\n'
+    (tmp_path / "own.toml").write_text(
+        f'{prepare}train = "train"\nvalid = "valid"\ntests = ["test"]\narchs = ["roformer_mlm_tiny"]\n'
+    )
+    options = ["--data", tmp_path / "raw", "--out", tmp_path / "out"]
+    flags = ["--max-update", 5, "--save-every", 1, "--seeds", 1]
+    sweep = Sweep(parse([str(word) for word in (tmp_path / "own.toml", *options, *flags)]))
+    run("scripts/prepare_text.sh", *sweep.prepare_options)
+
+    def moved(name, to=None):
+        path = sweep.raw / name
+        other = sweep.raw / to if to else tmp_path / "away"
+        path.rename(other)
+        found = sweep._is_prepared_otherwise()
+        other.rename(path)
+        return found
+
+    assert not sweep._is_prepared_otherwise()
+    assert moved("train/b") and moved("test/e", "train/f") and moved("test/d", "test/f")  # now in another order
+    assert not moved("test/e", "test/f") and not moved("valid/c", "valid/f")
+    assert not moved("test", "gone")  # the text is not here, so the results count
+    (sweep.raw / "valid/g").write_text("Another book.\n")
+    assert sweep._is_prepared_otherwise()
 
 
 @pytest.fixture

@@ -185,19 +185,22 @@ class Sweep:
 
     def _has_other_text(self) -> bool:
         """Whether the raw text, if it is here, is not the one that was prepared."""
-        recipe, settings = self.recipe, read_stamp(self.data, "copy").get("settings", "")
-        names = [recipe.train, recipe.valid, *recipe.tests]
+        recipe, settings = self.recipe, str(read_stamp(self.data, "copy").get("settings", ""))
+        prepared = [line.split() for line in settings.splitlines()]
+        names = [self.raw / name for name in (recipe.train, recipe.valid, *recipe.tests)]
         try:
             if recipe.kind.is_text:
-                hashes = [sha256(file) for name in names for file in find_files(str(self.raw / name))]
-            else:
-                langs = (recipe.source, recipe.target)
-                if not settings.startswith(f"input {'-'.join(langs)} "):
-                    return True
-                hashes = [sha256(text.find(str(self.raw / name), lang)) for name in names for lang in langs]
+                sets = [[sha256(file) for file in find_files(str(name))] for name in names]
+                return [words[3:] for words in prepared if words[:1] == ["text"]] != sets
+            langs = (recipe.source, recipe.target)
+            words = [
+                "input",
+                "-".join(langs),
+                *(sha256(text.find(str(name), lang)) for name in names for lang in langs),
+            ]
         except text.CorpusError:  # it is not here: the results count
             return False
-        return not set(hashes) <= set(settings.split())
+        return [line[: len(words)] for line in prepared[:1]] != [words]  # joined sets follow, made from these
 
     def unfinished(self) -> List[Experiment]:
         """The runs without a result file of their own; all of them, if the data have to be prepared anew."""

@@ -1,7 +1,8 @@
 """Averages the last checkpoints of a run and makes the run a complete model folder.
 
-RUN/checkpoint.pt is the average (Vaswani et al. 2017, section 6.1: the last five). The command also copies into
-RUN the BPE codes or the model of SentencePiece, the dictionaries, and prepare.json, which says how to split text.
+RUN/checkpoint.pt is the average of as many checkpoints as the recipe says, else of the last five (Vaswani et al. 2017,
+section 6.1). The command also copies into RUN the BPE codes or the model of SentencePiece, the dictionaries, and
+prepare.json, which says how to split text.
 
 Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 """
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ..command import Failure, Parser, as_failure, run, say, to_path, whole_number
-from ..files import copy, sha256
+from ..files import copy, read_shaped, sha256
 from ..lock import locked
 from ..prepared import NAME, Prepared, read_prepared
+from ..recipes import Recipe
 from ..settings import check_data, is_unfinished
+from ..shape import DIGITS
 from ..steps import Steps, read_stamp
 
 
@@ -21,7 +24,9 @@ def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument("--run", type=to_path, required=True, help="output of scripts/train.sh")
     parser.add_argument("--data", type=to_path, required=True, help="output of scripts/prepare.sh or prepare_text.sh")
-    parser.add_argument("--last", type=whole_number(1), metavar="N", help="average the last N (default: 5)")
+    parser.add_argument(
+        "--last", type=whole_number(1), metavar="N", help="average the last N (default: as the recipe says, else 5)"
+    )
     parser.add_argument(
         "--upper", type=whole_number(0), metavar="N", help="ignore checkpoints of more than N updates (or epochs)"
     )
@@ -41,10 +46,35 @@ def main(argv: Sequence[str]) -> None:
     if not args.inputs and is_unfinished(args.run):
         say(f"{args.run} is not trained to its end: this is the model so far")
     with locked(args.run):
-        paths = [
-            Path(name) for text in args.inputs or [] for name in ([text] if Path(text).is_file() else text.split())
-        ]
-        average(args.run, args.data, paths or _last(folder, args.last or 5, args.by or "updates", args.upper))
+        paths = _named(folder, args.inputs or [])
+        last = args.last or _recorded(args.run)
+        average(args.run, args.data, paths or _last(folder, last, args.by or "updates", args.upper))
+
+
+def _recorded(run: Path) -> int:
+    """How many checkpoints the recipe of a run averages; the default if its record does not say."""
+    record = run / "run.json"
+    known = read_shaped(record, {"average?": DIGITS}, "run scripts/train.sh again") if record.is_file() else {}
+    return int(known.get("average") or Recipe("none").average)
+
+
+def _named(folder: Path, words: Sequence[str]) -> List[Path]:
+    """The files that ``--inputs`` names; a word may have several. It tells the user of those of another training.
+
+    Raises:
+        Failure: a file is missing, or one checkpoint is there twice.
+    """
+    paths = [Path(name) for word in words for name in ([word] if Path(word).is_file() else word.split())]
+    seen: Dict[str, Path] = {}
+    for path in paths:
+        if not path.is_file():
+            raise Failure(f"{path}: no such checkpoint")
+        if other := seen.get(digest := sha256(path)):
+            raise Failure(f"{path} and {other} are the same checkpoint: name it once")
+        seen[digest] = path
+        if path.resolve().parent != folder.resolve():
+            say(f"{path} is not among {folder}: the average is of several trainings")
+    return paths
 
 
 def _last(folder: Path, last: int, by: str, upper: Any) -> List[Path]:
@@ -62,8 +92,6 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
     """
     steps = Steps(run)
     for path in paths:
-        if not path.is_file():
-            raise Failure(f"{path}: no such checkpoint")
         steps.setting(f"average {path.name} {sha256(path)}")
     prepared = read_prepared(data, f"prepare {data} again")
     for name in prepared.split_by:

@@ -30,7 +30,7 @@ from . import checkpoints, launch
 from .options import DEVICE_TOKENS, KEPT, check_recipe, parse, target_tokens
 
 RECORD = "run.json"
-SMALLER = "choose a smaller --device-tokens"
+SMALLER = "choose a smaller --device-tokens, or `-- --max-tokens` where that is given"
 
 
 class Training:
@@ -223,6 +223,7 @@ class Training:
             "task": self.task.name,
             "seed": args.seed,
             "max_update": self.max_update,
+            "average": self.recipe.average,
             "flags": " ".join(self.flags),
             "devices": self.machines.count * processes,
             "batch": " ".join(batch),
