@@ -27,6 +27,9 @@ SHORT = ("-a", "-s", "-t")
 COMPLETE = ("--save-interval",)
 """Flags of fairseq-train that begin like a reserved one; other words that do so are abbreviations of it."""
 
+BEGIN_WITH = ("--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path")
+"""Flags that name files with first values of parameters."""
+
 UNTIL_THE_END = {
     "polynomial_decay": ("--total-num-update", False),
     "cosine": ("--lr-period-updates", False),
@@ -58,14 +61,15 @@ def train_line(
     It names the last update only if the learning rates before depend on it: else a longer training is the same one.
 
     Raises:
-        Failure: the model of ``--finetune-from-model`` is missing; its content is named as well.
+        Failure: a file with first values of parameters is missing; its content is named as well.
     """
     tokens = f" target tokens {target_tokens}" if target_tokens else f" devices {devices}" if devices > 1 else ""
-    model, start = last_value(flags, "--finetune-from-model"), ""
-    if model is not None:
-        if not Path(model).is_file():
-            raise Failure(f"{model}: no such file for --finetune-from-model")
-        start = f" from {sha256(Path(model))}"
+    start = ""
+    for name in BEGIN_WITH:
+        path = last_value(flags, name)
+        if path is not None and not Path(path).is_file():
+            raise Failure(f"{path}: no such file for {name}")
+        start += f" from {sha256(Path(path))}" if path is not None else ""
     flag, given = UNTIL_THE_END.get(last_value(flags, "--lr-scheduler") or "", ("", True))
     end = f" max update {max_update}" if (last_value(flags, flag) is not None) == given else ""
     return f"train {' '.join(flags)} --save-interval-updates {save_every}{end}{tokens}{start}"

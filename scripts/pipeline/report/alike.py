@@ -7,7 +7,7 @@ from ..results.file import wanted_updates
 from .systems import System, budget, searches
 
 DATA = re.compile(r"^data (\w+)$", re.MULTILINE)
-BATCH = re.compile(r" ((?:target tokens|devices) \d+)(?: from \w+)?$", re.MULTILINE)
+BATCH = re.compile(r" ((?:target tokens|devices) \d+)(?: from \w+)*$", re.MULTILINE)
 """In the settings of a run, as ``pipeline/settings.py`` writes them."""
 
 

@@ -80,14 +80,15 @@ def test_more_updates_devices_and_memory_for_an_update_of_one_size_are_the_same_
     assert training(data, *same).settings == training(data, *options).settings
 
 
-def test_the_content_of_the_model_that_a_training_begins_with_is_a_setting(data, tmp_path):
+@pytest.mark.parametrize("flag", ["--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path"])
+def test_the_content_of_the_file_that_a_training_begins_with_is_a_setting(data, tmp_path, flag):
     seen, file = set(), tmp_path / "model.pt"
     for content in ("a", "b", "a"):
         file.write_text(content)
-        seen.add(training(data, "--", "--finetune-from-model", file).settings)
+        seen.add(training(data, "--", flag, file).settings)
     assert len(seen) == 2
-    with pytest.raises(Failure, match="nowhere: no such file for --finetune-from-model"):
-        training(data, "--", "--finetune-from-model=nowhere")
+    with pytest.raises(Failure, match=f"nowhere: no such file for {flag}"):
+        training(data, "--", f"{flag}=nowhere")
 
 
 @pytest.mark.parametrize("flag", ["--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau"])
