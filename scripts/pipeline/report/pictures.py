@@ -12,7 +12,7 @@ from .comparison import Difference
 from .data import Report, printable
 from .recipe import Recipe
 from .runs import grouped
-from .systems import Label, System
+from .systems import Label, Spread, System
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +92,8 @@ def _scores(recipes: Sequence[Recipe]) -> "Figure":
     for axes in panels[len(recipes) :]:
         axes.set_axis_off()
     looks = {"better than the baseline": BETTER, "worse": WORSE, "no significant difference": ALIKE}
-    tested = {found is not None and found.p is not None for recipe in recipes for found in _compared(recipe)}
+    others = [found for recipe in recipes for system, _, found in _scored(recipe) if system is not recipe["baseline"]]
+    tested = {found is not None and found.p is not None for found in others}
     if False in tested:
         looks = {**(looks if True in tested else {}), "not tested": UNTESTED}
     handles = [Line2D([], [], color=colour, marker="o", ls="", label=text) for text, colour in looks.items()]
@@ -101,16 +102,14 @@ def _scores(recipes: Sequence[Recipe]) -> "Figure":
     return figure
 
 
-def _compared(recipe: Recipe) -> List[Optional[Difference]]:
-    """The differences of those systems to the baseline that have a score."""
+def _scored(recipe: Recipe) -> List[Tuple[System, Spread, Optional[Difference]]]:
+    """The systems that have a score on the first test set, with it and the difference to the baseline."""
     first = recipe["sets"][0]
-    rows = zip(recipe["systems"], first["scores"][recipe["key"]], first["differences"])
-    return [found for system, score, found in rows if score and system is not recipe["baseline"]]
+    return [row for row in zip(recipe["systems"], first["scores"][recipe["key"]], first["differences"]) if row[1]]
 
 
 def _panel(axes: "Axes", recipe: Recipe) -> None:
-    first, metric = recipe["sets"][0], recipe["metric"]
-    scored = [row for row in zip(recipe["systems"], first["scores"][recipe["key"]], first["differences"]) if row[1]]
+    name, metric, scored = recipe["sets"][0]["name"], recipe["metric"], _scored(recipe)
     for place, (system, score, found) in enumerate(scored):
         colour = (BETTER if found.better else WORSE) if found and found.significant else ALIKE
         colour = colour if found and found.p is not None else UNTESTED
@@ -122,7 +121,7 @@ def _panel(axes: "Axes", recipe: Recipe) -> None:
     axes.set_yticks(range(len(scored)), _short([system.label for system, _, _ in scored]), fontsize=8)
     axes.set_ylim(len(scored) - 0.4, -0.6)
     axes.set_title(printable(recipe["name"]), fontsize=10)
-    axes.set_xlabel(f"{metric.name} {metric.arrow} on {printable(first['name'])}", fontsize=9)
+    axes.set_xlabel(f"{metric.name} {metric.arrow} on {printable(name)}", fontsize=9)
     axes.grid(axis="x", color="#eeeeee", lw=0.6)
 
 

@@ -90,6 +90,12 @@ def spread(value: Optional[Spread], best: Optional[float] = None, digits: int = 
     return Markup(f"**{shown}**" if value.mean == best else shown)
 
 
+def scored(column: Sequence[Optional[Spread]], recipe: Recipe, best: Optional[float] = None, digits: int = 2) -> Any:
+    """A column with the scores of all systems of a recipe."""
+    cells = zip(column, recipe["systems"])
+    return ["not scored" if one is None and system.runs else spread(one, best, digits) for one, system in cells]
+
+
 def change(found: Optional[Difference]) -> str:
     """A difference, with a star if it is significant."""
     return f"{signed(found.value)}{'*' if found.significant else ''}" if found else ""
@@ -164,7 +170,7 @@ FILTERS = (
     whole,
     number,
     signed,
-    spread,
+    scored,
     change,
     against,
     mean,

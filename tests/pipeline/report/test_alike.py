@@ -1,5 +1,7 @@
 """In what two systems differ, and which systems are compared: those that were trained alike."""
 
+import re
+
 import pytest
 
 from pipeline.files import read_json, write_json
@@ -99,6 +101,9 @@ def test_a_run_without_a_score_was_run(tmp_path):
     result(tmp_path, SINUSOIDAL, rates={"test": 0.3, "val": 0.3})
     result(tmp_path, ROTARY, rates={"val": 0.1})
     assert row(recipe(tmp_path, archs=[ROTARY], seeds=[1]), ROTARY)["seeds"] == "1 not scored"
+    text = markdown(tmp_path, archs=[ROTARY, "tupe_a_tiny"], seeds=[1])
+    assert re.search(rf"^\| `{ROTARY}` \| 1 not scored \| not scored \|", text, re.MULTILINE)
+    assert re.search(r"^\| `tupe_a_tiny` \| 1 not run \| not run \|", text, re.MULTILINE)
 
 
 def test_the_first_test_set_is_that_of_most_runs(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.report.benchmarks import Speed
 from pipeline.report.data import Report
-from pipeline.report.pictures import _short, draw, to_svg
+from pipeline.report.pictures import _scores, _short, draw, to_svg
 from pipeline.report.recipe import make_recipe
 from pipeline.report.systems import Label
 from pipeline.results.file import read_result
@@ -67,3 +67,13 @@ def test_two_pictures_never_have_one_name(tmp_path):
 def test_names_lose_the_size_that_all_have():
     assert _short([Label("a_tiny"), Label("b_tiny", "x")]) == ["a", "b (x)"]
     assert _short([Label("a_tiny"), Label("b_base")]) == ["a_tiny", "b_base"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "looks"), [(1, ["better than the baseline", "worse", "no significant difference"]), (2, ["not tested"])]
+)
+def test_systems_without_a_common_seed_are_not_drawn_as_alike(tmp_path, seed, looks):
+    made = [read_result(result(tmp_path, "transformer_sinusoidal_tiny", 1, test=0.3))]
+    made.append(read_result(result(tmp_path, "roformer_tiny", seed, test=0.1)))
+    figure = _scores([make_recipe("a", made)])
+    assert [entry.get_text() for entry in figure.legends[0].get_texts()] == [*looks, "baseline"]
