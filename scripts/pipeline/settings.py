@@ -70,8 +70,10 @@ def train_line(
         if path is not None and not Path(path).is_file():
             raise Failure(f"{path}: no such file for {name}")
         start += f" from {sha256(Path(path))}" if path is not None else ""
-    flag, given = UNTIL_THE_END.get(last_value(flags, "--lr-scheduler") or "", ("", True))
-    end = f" max update {max_update}" if (last_value(flags, flag) is not None) == given else ""
+    scheduler, end = last_value(flags, "--lr-scheduler") or "", ""
+    if scheduler in UNTIL_THE_END:
+        flag, given = UNTIL_THE_END[scheduler]
+        end = f" max update {max_update}" if (last_value(flags, flag) is not None) == given else ""
     return f"train {' '.join(flags)} --save-interval-updates {save_every}{end}{tokens}{start}"
 
 

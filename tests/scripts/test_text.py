@@ -128,7 +128,7 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
     assert result["data"] == {"examples": {"train": 40, "valid": 9}, "shortened": {"train": 20, "valid": 4}}
     assert result["tests"]["RTE"]["sentences"] == 9 and "--encoder-embed-dim 32" in result["run"]["flags"]
     checkpoint = sha256(pretrained / "checkpoint.pt")
-    assert result["pretrained"] == {"checkpoint": checkpoint, "updates": 6, "averaged": 1}
+    assert result["pretrained"] == {"checkpoint": checkpoint, "updates": 6, "max_update": 6, "averaged": 1}
     assert all(0.3 < loss < 3 for loss in result["curve"]["train"]["nll"])  # of a label, not of a token
     predictions = tmp_path / "out/lr0.001-seed1/predictions.txt"
     said = predictions.read_text().splitlines()
@@ -148,7 +148,7 @@ def test_a_fine_tuning_that_ends_early_fails_and_a_model_so_far_is_called_that(m
     command = ["scripts/finetune.sh", "RTE", "--run", model, "--data", glue, "--learning-rates", "1e-3", "--seeds", 1]
     failed = run(*command, "--epochs", 3, "--", "--stop-min-lr", "9e-4", fails=True)
     assert f"{model} is not trained to its end" in failed.stderr
-    assert "ended after 2 of 6 updates: leave out the flags that end it early" in failed.stderr.splitlines()[-1]
+    assert "ended after 1 of 3 epochs: leave out the flags that end it early" in failed.stderr.splitlines()[-1]
     assert not list((model / "finetuned").glob("*/*.json"))
 
 

@@ -7,6 +7,7 @@ from fairseq.trainer import Trainer
 
 from pipeline.benchmark.batch import dictionary, make_batch
 from pipeline.benchmark.models import configure, make_task
+from pipeline.training import worker
 
 from ..commands import SMALL, fairseq, parameters
 from ..helpers import same
@@ -49,6 +50,17 @@ def test_updates_in_bfloat16_are_close_to_stocks():
     losses = [[each.train_step([batch])["loss"] for _ in range(8)] for each in (ours, stock)]
     assert losses[0] == pytest.approx(losses[1], rel=2e-2)
     assert losses[0][-1] < 0.9 * losses[0][0]
+
+
+def test_a_loss_that_overflows_is_scaled_anew_in_a_training_that_fails_without_memory(monkeypatch):
+    monkeypatch.setattr(Trainer, "train_step", Trainer.train_step)  # to be as before afterwards
+    worker._fail_without_memory()
+    made = trainer(True, ["--amp"])
+    stock, norms = made.clip_grad_norm, [torch.tensor(float("inf"))]
+    monkeypatch.setattr(made, "clip_grad_norm", lambda most: norms.pop() if norms else stock(most))
+    batch = make_batch(dictionary(50), sentences=3, length=5)
+    made.train_step([batch])
+    assert made.get_num_updates() == 1 and not norms
 
 
 @pytest.mark.parametrize("precision", ["--fp16", "--bf16"])

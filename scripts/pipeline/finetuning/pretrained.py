@@ -9,12 +9,12 @@ from ..files import read_shaped, sha256
 from ..prepared import NAME, read_prepared
 from ..scoring.blocks import read_blocks
 from ..scoring.options import averaged, tell_of_training
-from ..settings import SETTINGS
-from ..shape import SEED, TEXT
+from ..settings import SETTINGS, is_unfinished
+from ..shape import DIGITS, SEED, TEXT
 from ..steps import read_stamp
-from ..training.checkpoints import updates_in
+from ..training.checkpoints import newest_updates, updates_in
 
-RECORD = {"arch": TEXT, "task": TEXT, "seed": SEED, "flags": TEXT}
+RECORD = {"arch": TEXT, "task": TEXT, "seed": SEED, "flags": TEXT, "max_update?": DIGITS}
 """Entries of ``run.json`` that are read."""
 
 
@@ -39,6 +39,7 @@ class Pretrained:
         self.arch: str = record["arch"]
         self.seed = int(record["seed"])
         self.flags: List[str] = record["flags"].split()
+        self.max_update = int(record.get("max_update") or 0)
         tell_of_training(run)
 
     @cached_property
@@ -62,10 +63,19 @@ class Pretrained:
             raise Failure(f"{self.run}: its model has changed meanwhile: call again to fine-tune the new one")
 
     def entry(self) -> Dict[str, Any]:
-        """What a result file says of the model: the checkpoint, its updates, and how many checkpoints it averages."""
-        count = read_stamp(self.run, "average").get("averaged")
+        """What a result file says of the model.
+
+        The hash of the checkpoint, its updates, how many the training was to have, and how many checkpoints it
+        averages, as far as they are known. Seeds may reach other updates (``--patience``), so ``so_far`` says if the
+        training had not ended, or has a later checkpoint.
+        """
+        digest, updates, stamp = sha256(self.checkpoint), updates_in(self.checkpoint), read_stamp(self.run, "average")
+        so_far = is_unfinished(self.run) or newest_updates(self.run / "checkpoints") > updates
+        count = stamp.get("averaged") if stamp.get("sha256") == digest else None
         return {
-            "checkpoint": sha256(self.checkpoint),
-            "updates": updates_in(self.checkpoint),
+            "checkpoint": digest,
+            "updates": updates,
+            **({"max_update": self.max_update} if self.max_update else {}),
             **({"averaged": count} if isinstance(count, int) else {}),
+            **({"so_far": "yes"} if so_far else {}),
         }

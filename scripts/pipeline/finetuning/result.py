@@ -1,4 +1,4 @@
-"""The result file of a fine-tuning: one task, from one pretrained model. It needs no fairseq."""
+"""The result file of a fine-tuning: one task, from one pretrained model."""
 
 import argparse
 from pathlib import Path
@@ -34,7 +34,7 @@ def best_rate(done: Sequence[Trained], metric: str) -> List[Trained]:
 
 def replaces(new: Dict[str, Any], old: Dict[str, Any]) -> bool:
     """Whether a result has all that an older one has: the same model and settings, and each of its trainings."""
-    if old.get("pretrained") not in (None, new["pretrained"]):  # files of earlier versions do not say
+    if old.get("pretrained") not in (None, new.get("pretrained")):  # files of earlier versions do not say
         return False
     grids = [{(cell["learning_rate"], cell["seed"]) for cell in result.get("grid", [])} for result in (new, old)]
     return new["settings"] == old["settings"] and grids[0] >= grids[1]

@@ -132,7 +132,7 @@ def usable(results: Sequence[Tuple[Path, Result]]) -> Tuple[List[Result], List[B
     origin: Dict[Tuple[Any, ...], str] = {}
     texts: Dict[Tuple[str, str], Tuple[str, Any]] = {}
     for path, result in sorted(results, key=lambda pair: bool(pair[1].get("unfinished"))):
-        run = (*_key(result), *_settings(result), result["seed"])
+        run = (*_key(result), *_settings(result), pretraining(result), result["seed"])
         own = {(result["recipe"], name): (path.name, _text(result, test)) for name, test in result["tests"].items()}
         other = [name for name, (_, text) in own.items() if name in texts and texts[name][1] != text]
         if run in origin:
@@ -195,6 +195,16 @@ def _conditions(result: Result) -> Tuple[str, int]:
     text, updates = _settings(result)
     averaged = f"averaged {result['training']['averaged']}"
     return "\n".join([text, averaged, *searches(result), *half_precision(result)]), updates
+
+
+def pretraining(result: Result) -> str:
+    """The updates and the averaging of the model before fine-tuning; empty where they are not recorded."""
+    model = result.get("pretrained", {})
+    if not model:
+        return ""
+    wanted = model.get("max_update", model["updates"])  # which seeds with --patience may not need
+    updates = f"{model['updates']:,} of {wanted:,}" if model.get("so_far") else f"at most {wanted:,}"
+    return f"{updates} updates" + (f", averaged {model['averaged']}" if "averaged" in model else "")
 
 
 def searches(result: Result) -> List[str]:

@@ -8,7 +8,7 @@ from ..scoring.kinds import METRICS
 from . import runs
 from .comparison import choose_baseline, ranking_metric
 from .kinds import KINDS
-from .systems import SEED, Label, Spread, System, group, mean, spread
+from .systems import SEED, Label, Spread, System, group, mean, pretraining, spread
 
 CHOSEN = re.compile(r"median of (\d{1,6}) seeds?, learning rate (\S+)")
 """The settings of a task, as ``finetuning/result.py`` writes them."""
@@ -68,8 +68,8 @@ def _grouped(results: Sequence[Result]) -> Dict[str, List[System]]:
         ways.setdefault((result["arch"], result["variant"]), set()).add(_pretraining(result))
     told: Dict[str, Dict[Tuple[str, str, str], List[Result]]] = {}
     for result in results:
-        pretraining = _named(_pretraining(result), ways[result["arch"], result["variant"]])
-        way = ", ".join(filter(None, (pretraining, _tuning(result) if len(tunings) > 1 else "")))
+        name = _named(_pretraining(result), ways[result["arch"], result["variant"]])
+        way = ", ".join(filter(None, (name, _tuning(result) if len(tunings) > 1 else "")))
         told.setdefault(_task(result), {}).setdefault((result["arch"], result["variant"], way), []).append(result)
     tasks: Dict[str, List[System]] = {task: [] for task in told}
     for task, systems in told.items():
@@ -81,26 +81,16 @@ def _grouped(results: Sequence[Result]) -> Dict[str, List[System]]:
 
 
 def _pretraining(result: Result) -> Way:
-    """How a model was pretrained, for every seed; files of earlier versions do not say for how many updates."""
-    settings = SEED.sub("", re.split("^finetune ", result.get("settings", ""), flags=re.MULTILINE)[0])
-    model = result.get("pretrained", {})
-    averaged = f", averaged {model['averaged']}" if "averaged" in model else ""
-    return settings, f"{model['updates']:,} updates{averaged}" if model else ""
+    """How a model was pretrained, for every seed."""
+    settings = re.split("^finetune ", result.get("settings", ""), flags=re.MULTILINE)[0]
+    return SEED.sub("", settings), pretraining(result)
 
 
 def _named(way: Way, ways: Set[Way]) -> str:
     """The name of a pretraining among others of its architecture; empty if there are no others."""
-    several = sorted({_resolved(each, ways) for each in ways})
-    own = _resolved(way, ways)
-    if len(several) == 1:
+    if len(ways) == 1:
         return ""
-    return ", ".join(filter(None, (f"pretraining {several.index(own) + 1}", own[1])))
-
-
-def _resolved(way: Way, ways: Set[Way]) -> Way:
-    """A pretraining of which nothing more is known is the only known one with its settings, if there is one."""
-    known = [each for each in ways if each[0] == way[0] and each[1]]
-    return known[0] if not way[1] and len(known) == 1 else way
+    return ", ".join(filter(None, (f"pretraining {sorted(ways).index(way) + 1}", way[1])))
 
 
 def _tuning(result: Result) -> str:

@@ -45,7 +45,7 @@ SHAPE: Dict[str, Any] = {
     "training": {**dict.fromkeys(COSTS, WHOLE), **RATES, "rate?": TEXT, "seconds": NULL_OR_NUMBER, "devices": [TEXT]},
     "data": {**DATA, "pairs?": {"train?": NULL_OR_NUMBER, "valid?": NULL_OR_NUMBER}, "command?": TEXT},
     "grid?": [{"*": NUMBER}],
-    "pretrained?": {"checkpoint": TEXT, "updates": WHOLE, "averaged?": WHOLE},
+    "pretrained?": {"checkpoint": TEXT, "updates": WHOLE, "max_update?": WHOLE, "averaged?": WHOLE, "so_far?": PLAIN},
     "curve": {"train": CURVE, "valid": CURVE},
     "positions?": {"encoder?": SIDE, "decoder?": SIDE},
     "tests": {"*": TEST},

@@ -16,7 +16,7 @@ from ..lock import locked
 from ..prepared import NAME, Prepared, read_prepared
 from ..recipes import Recipe
 from ..settings import check_data, is_unfinished
-from ..shape import DIGITS
+from ..shape import DIGITS, TEXT
 from ..steps import Steps, read_stamp
 
 
@@ -47,19 +47,22 @@ def main(argv: Sequence[str]) -> None:
         say(f"{args.run} is not trained to its end: this is the model so far")
     with locked(args.run):
         paths = _named(folder, args.inputs or [])
-        last = args.last or _recorded(args.run)
-        average(args.run, args.data, paths or _last(folder, last, args.by or "updates", args.upper))
+        if not paths:
+            paths = _last(folder, args.last or _recorded(args.run), args.by or "updates", args.upper)
+        average(args.run, args.data, paths)
 
 
 def _recorded(run: Path) -> int:
     """How many checkpoints the recipe of a run averages; the default if its record does not say."""
-    record = run / "run.json"
-    known = read_shaped(record, {"average?": DIGITS}, "run scripts/train.sh again") if record.is_file() else {}
-    return int(known.get("average") or Recipe("none").average)
+    record, default = run / "run.json", Recipe("none").average
+    known = read_shaped(record, {"average?": DIGITS, "recipe?": TEXT}, "remove it") if record.is_file() else {}
+    if not known.get("average") and known.get("recipe", "none") != "none":  # as earlier versions left it
+        say(f"{record} does not say how many checkpoints its recipe averages: these are the last {default}; see --last")
+    return int(known.get("average") or default)
 
 
 def _named(folder: Path, words: Sequence[str]) -> List[Path]:
-    """The files that ``--inputs`` names; a word may have several. It tells the user of those of another training.
+    """The files that ``--inputs`` names; a word may have several. It tells the user of those from elsewhere.
 
     Raises:
         Failure: a file is missing, or one checkpoint is there twice.
@@ -73,7 +76,7 @@ def _named(folder: Path, words: Sequence[str]) -> List[Path]:
             raise Failure(f"{path} and {other} are the same checkpoint: name it once")
         seen[digest] = path
         if path.resolve().parent != folder.resolve():
-            say(f"{path} is not among {folder}: the average is of several trainings")
+            say(f"{path} is not in {folder}: is it of this training?")
     return paths
 
 

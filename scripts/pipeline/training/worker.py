@@ -122,7 +122,13 @@ def _fail_without_memory() -> None:
     """Lets an update fail for which the memory is too small; fairseq would leave out its batch with a warning."""
     from fairseq.trainer import Trainer
 
-    Trainer.train_step = functools.partialmethod(Trainer.train_step, raise_oom=True)
+    stock = Trainer.train_step
+
+    @functools.wraps(stock)
+    def train_step(self: Any, samples: Any, raise_oom: bool = True) -> Any:
+        return stock(self, samples, raise_oom)  # which calls this method again when a loss is scaled anew
+
+    Trainer.train_step = train_step
 
 
 if __name__ == "__main__":

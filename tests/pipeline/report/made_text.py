@@ -45,10 +45,10 @@ def tuned(
     way="",
     how="",
     rates=(3e-5,),
-    updates=None,
+    pretrained=None,
     **values,
 ):
-    """The result file of a fine-tuning; ``way`` and ``updates`` are of the pretraining, ``how`` its own settings."""
+    """The result file of a fine-tuning; ``way`` and ``pretrained`` are of the model before, ``how`` is its own."""
     test = {"subset": "dev", "sentences": 9, "settings": f"median of {count} seeds, learning rate {rate}"}
     run = {"command": f"scripts/finetune.sh {task}", "flags": f"--arch {arch}", "versions": {}, "machine": "m"}
     tests = {task: {**test, "scores": scores(**values), "chance": chance or {}}}
@@ -56,9 +56,9 @@ def tuned(
     grid = [{"learning_rate": rate, "seed": 1} for rate in rates]
     more = {"recipe": f"{name}_{task}", "run": run, "tests": tests, "data": data, "grid": grid}
     more["settings"] = f"train {way} --seed {seed}\nfinetune {task}{how}\n"
-    if updates:
-        more["pretrained"] = {"checkpoint": "0" * 64, "updates": updates, "averaged": 5}
-    return result(folder / f"{len(task)}{way}{updates or ''}", arch, seed, more=more)
+    if pretrained:
+        more["pretrained"] = {"checkpoint": "0" * 64, "max_update": 2000, "averaged": 5, **pretrained}
+    return result(folder / f"{len(task)}{way}{pretrained or ''}", arch, seed, more=more)
 
 
 def folders(folder):

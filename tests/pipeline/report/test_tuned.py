@@ -32,15 +32,22 @@ def test_models_that_were_pretrained_in_several_ways_are_told_apart_in_every_tas
     assert made[f"`{ROTARY}` (pretraining 3)"][1:3] == ["not run", "**90.00** (3e-05)"]
 
 
-def test_models_of_other_updates_are_told_apart_and_files_that_do_not_say_join_the_only_known_one(tmp_path):
-    tuned(tmp_path, ROTARY, "CoLA", 1, matthews=50.0)
-    tuned(tmp_path, ROTARY, "RTE", 1, updates=2000, accuracy=70.0)
-    (system,) = [name for name in table(text(tmp_path), "Fine-tuning") if name != "header"]
-    assert system == f"`{ROTARY}`"
-    tuned(tmp_path, ROTARY, "RTE", 2, updates=1000, accuracy=60.0)
+def test_models_of_other_updates_are_told_apart_even_of_one_seed(tmp_path):
+    for task, metric in (("CoLA", "matthews"), ("RTE", "accuracy")):
+        for updates, more in ((1000, {"so_far": "yes"}), (2000, {})):
+            tuned(tmp_path, ROTARY, task, pretrained={"updates": updates, **more}, **{metric: updates / 100})
+    tuned(tmp_path, ROTARY, "RTE", accuracy=5.0)  # of a version that did not record it
     made = table(text(tmp_path), "Fine-tuning")
-    names = ["pretraining 1", "pretraining 2, 1,000 updates, averaged 5", "pretraining 3, 2,000 updates, averaged 5"]
-    assert [made[f"`{ROTARY}` ({name})"][2] for name in names] == ["not run", "60.00 (3e-05)", "**70.00** (3e-05)"]
+    ends = ("pretraining 2, 1,000 of 2,000 updates, averaged 5", "pretraining 3, at most 2,000 updates, averaged 5")
+    assert made[f"`{ROTARY}` (pretraining 1)"][1:3] == ["not run", "5.00 (3e-05)"]
+    assert [made[f"`{ROTARY}` ({end})"][-2] for end in ends] == ["10.00", "20.00"]
+    assert "has the same run as" not in text(tmp_path)
+
+
+def test_seeds_whose_pretraining_ended_by_patience_are_one_system(tmp_path):
+    for seed, updates in ((1, 1500), (2, 1700), (3, 2000)):
+        tuned(tmp_path, ROTARY, "RTE", seed, pretrained={"updates": updates}, accuracy=60.0 + seed)
+    assert table(text(tmp_path), "Fine-tuning")[f"`{ROTARY}`"][:2] == ["1, 2, 3", "**62.00±1.00** (3e-05)"]
 
 
 def test_a_model_with_several_pretrainings_stays_the_baseline(tmp_path):

@@ -57,6 +57,7 @@ class FakeRun:
             (self.data / f"raw/test.{lang}").write_bytes("".join(f"{line}\n" for line in lines).encode())
             (self.data / f"bin/test.en-de.{lang}.idx").touch()
         write_json(stamp_path(self.data, "binarize"), {"settings": "input x\n"})
+        write_json(stamp_path(self.run, "train"), {"settings": "train\n"})  # it is trained to its end
         (self.run / "settings").write_text(f"{data_line(self.data)}\ntrain\n")
         (folder / "program.py").write_text(PROGRAM)
         for name, text in (("seconds", "0"), ("stderr", ""), ("status", "0")):

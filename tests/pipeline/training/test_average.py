@@ -53,7 +53,7 @@ def test_checkpoints_of_the_same_names_with_other_content_are_averaged_anew(run,
     assert stamp(run)["averaged"] == 2
 
 
-def test_as_many_are_averaged_as_the_recipe_of_the_training_says(run):
+def test_as_many_are_averaged_as_the_recipe_of_the_training_says(run, capsys):
     made = ["--run", str(run), "--data", str(run.parent / "data")]
     with pytest.raises(Failure, match="5 are to be averaged: give --last 2"):
         average.main(made)
@@ -61,12 +61,16 @@ def test_as_many_are_averaged_as_the_recipe_of_the_training_says(run):
         write_json(run / "run.json", {"average": str(count)})
         average.main(made)
         assert stamp(run)["averaged"] == count
+    write_json(run / "run.json", {"recipe": "demo"})  # of a version that did not record it
+    with pytest.raises(Failure, match="5 are to be averaged: give --last 2"):
+        average.main(made)
+    assert "run.json does not say how many checkpoints its recipe averages" in capsys.readouterr().err
     write_json(run / "run.json", {"average": "many"})
     with pytest.raises(Failure, match=r"run\.json has 'many' as 'average', which must be a whole number"):
         average.main(made)
 
 
-def test_named_checkpoints_are_averaged_once_each_and_those_of_another_training_are_told(run, tmp_path, capsys):
+def test_named_checkpoints_are_averaged_once_each_and_those_from_elsewhere_are_told(run, tmp_path, capsys):
     first, second = (run / f"checkpoints/checkpoint_1_{updates}.pt" for updates in (2, 4))
     other = checkpoint(tmp_path / "other", "checkpoint_1_2.pt", 6)
     copied = shutil.copy(second, run / "checkpoints/checkpoint_last.pt")
@@ -75,8 +79,8 @@ def test_named_checkpoints_are_averaged_once_each_and_those_of_another_training_
         average.main(["--run", str(run), "--data", str(tmp_path / "data"), "--inputs", *map(str, paths)])
         return capsys.readouterr().err
 
-    assert "several trainings" not in named(first, f"{second}") and stamp(run)["averaged"] == 2
-    assert f"{other} is not among {run}/checkpoints: the average is of several trainings\n" in named(first, other)
+    assert "of this training" not in named(first, f"{second}") and stamp(run)["averaged"] == 2
+    assert f"{other} is not in {run}/checkpoints: is it of this training?\n" in named(first, other)
     for twice in ((first, second, first), (second, copied)):
         with pytest.raises(Failure, match=r"^\S+ and \S+ are the same checkpoint: name it once$"):
             named(*twice)

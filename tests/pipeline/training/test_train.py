@@ -151,11 +151,12 @@ def test_a_killed_run_goes_on(data, trainings):
         ("tri_stage", "--phase-ratio (0.1,0.4,0.5)", True),
         ("tri_stage", "--warmup-steps 4", False),
         ("inverse_sqrt", "", False),
+        ("inverse_sqrt", "--wandb-project  --dropout 0.1", False),
     ],
 )
 def test_a_longer_training_is_another_one_if_its_learning_rates_differ_from_the_start(data, scheduler, flag, depends):
     short, long = (
-        training(data, "--max-update", updates, "--", "--lr-scheduler", scheduler, *flag.split()).settings
+        training(data, "--max-update", updates, "--", "--lr-scheduler", scheduler, *flag.split(" ")).settings
         for updates in (8, 9)
     )
     assert (short != long) == depends and (" max update 8" in short) == depends
