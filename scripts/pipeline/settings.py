@@ -30,7 +30,7 @@ COMPLETE = ("--save-interval",)
 BEGIN_WITH = ("--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path")
 """Flags that name files with first values of parameters."""
 
-UNTIL_THE_END = {
+BY_LAST_UPDATE = {
     "polynomial_decay": ("--total-num-update", False),
     "cosine": ("--lr-period-updates", False),
     "tri_stage": ("--phase-ratio", True),
@@ -71,8 +71,8 @@ def train_line(
             raise Failure(f"{path}: no such file for {name}")
         start += f" from {sha256(Path(path))}" if path is not None else ""
     scheduler, end = last_value(flags, "--lr-scheduler") or "", ""
-    if scheduler in UNTIL_THE_END:
-        flag, given = UNTIL_THE_END[scheduler]
+    if scheduler in BY_LAST_UPDATE:
+        flag, given = BY_LAST_UPDATE[scheduler]
         end = f" max update {max_update}" if (last_value(flags, flag) is not None) == given else ""
     return f"train {' '.join(flags)} --save-interval-updates {save_every}{end}{tokens}{start}"
 

@@ -34,10 +34,10 @@ def best_rate(done: Sequence[Trained], metric: str) -> List[Trained]:
 
 def replaces(new: Dict[str, Any], old: Dict[str, Any]) -> bool:
     """Whether a result has all that an older one has: the same model and settings, and each of its trainings."""
-    if old.get("pretrained") not in (None, new.get("pretrained")):  # files of earlier versions do not say
-        return False
+    models = [result.get("pretrained", {}).get("checkpoint") for result in (new, old)]
     grids = [{(cell["learning_rate"], cell["seed"]) for cell in result.get("grid", [])} for result in (new, old)]
-    return new["settings"] == old["settings"] and grids[0] >= grids[1]
+    same = models[1] in (None, models[0]) and new["settings"] == old["settings"]  # old files do not name the model
+    return same and grids[0] >= grids[1]
 
 
 def make_result(
