@@ -61,6 +61,14 @@ def test_patience_counts_each_checkpoint_and_goes_on_after_an_interruption(data,
         (tmp_path / ".stamps/train.json").unlink()  # as after a kill between the last update and the stamp
 
 
+def test_a_longer_training_does_not_count_the_validation_at_the_last_update_of_the_shorter_one(data, tmp_path):
+    """It validates after updates 2, 4 and 6; no loss is below the first."""
+    still = [*ONE_UPDATE, "--patience", 2, "--lr", 1e-15, "--warmup-init-lr", 1e-15]
+    run(*words(data, tmp_path, "--save-every", 2, "--max-update", 3, behind=still))
+    ended = run(*words(data, tmp_path, "--save-every", 2, "--max-update", 50, behind=still)).stderr
+    assert "ended after 6 of 50 updates, as its flags say" in ended
+
+
 def test_torchrun_leaves_no_folder_among_the_temporary_files(data, tmp_path):
     temporary = Path(preloaded()["TMPDIR"])
     before = set(temporary.glob("torchelastic_*"))

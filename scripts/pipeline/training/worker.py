@@ -76,22 +76,27 @@ def _name_by_updates() -> None:
 def _keep_patience() -> None:
     """Lets checkpoints carry the best loss and the count of ``--patience``; a training that it ended does not go on.
 
-    fairseq keeps them as attributes of a function alone, so a continued training would begin both anew.
+    fairseq keeps them as attributes of a function alone, so a continued training would begin both anew. The validation
+    at the last update does not count in a longer training, which validates there only if it saves.
     """
     from fairseq.trainer import Trainer
     from fairseq_cli.train import should_stop_early
 
     save, load = Trainer.save_checkpoint, Trainer.load_checkpoint
+    kept: Dict[str, Any] = {}
 
     @functools.wraps(save)
     def save_checkpoint(self: Any, filename: str, extra_state: Dict[str, Any]) -> Any:
-        return save(self, filename, {**extra_state, PATIENCE: dict(vars(should_stop_early))})
+        if self.get_num_updates() % self.cfg.checkpoint.save_interval_updates == 0:
+            kept.update(vars(should_stop_early))
+        return save(self, filename, {**extra_state, PATIENCE: dict(kept)})
 
     @functools.wraps(load)
     def load_checkpoint(self: Any, filename: str, *args: Any, reset_meters: bool = False, **options: Any) -> Any:
         extra_state = load(self, filename, *args, reset_meters=reset_meters, **options)
         if extra_state and not reset_meters:  # which --finetune-from-model does: that training is another one
-            vars(should_stop_early).update(extra_state.get(PATIENCE, {}))
+            kept.update(extra_state.get(PATIENCE, {}))
+            vars(should_stop_early).update(kept)
             if 0 < self.cfg.checkpoint.patience <= vars(should_stop_early).get("num_runs", 0):
                 self.cfg.optimization.stop_min_lr = math.inf  # makes fairseq end before the first update
         return extra_state
