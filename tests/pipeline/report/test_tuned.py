@@ -88,9 +88,9 @@ def test_fine_tuning_is_one_table_of_systems_and_tasks(tmp_path):
         f"`{LEARNED}`": ["1, 2", "20.00±0.00 (2e-05 / 3e-05)", "70.00 (3e-05)", "**60.00**", "45.00", "baseline"],
         f"`{ROTARY}`": ["1", "**90.00** (3e-05)", "not run", "not run", "", ""],
     }  # fmt: skip
-    shortened = "Shortened for lack of room, in training and validation: STS-B 3 and 1."
+    shortened = "Shortened, in training and validation: STS-B 3 and 1."
     assert shortened in made
-    assert "median of 5 trainings" in made and "CoLA 9" in made
+    assert "medians of 5 trainings" in made and "CoLA 9" in made
     assert "The most frequent label has: STS-B Pearson 0.50.\n" in made
     assert table(made, "Published figures")["`tupe_r`"][-1] == "84.90"
 
