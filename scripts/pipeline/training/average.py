@@ -65,9 +65,11 @@ def _named(folder: Path, words: Sequence[str]) -> List[Path]:
     """The files that ``--inputs`` names; a word may have several. It tells the user of those from elsewhere.
 
     Raises:
-        Failure: a file is missing, or one checkpoint is there twice.
+        Failure: no file is named, one is missing, or one checkpoint is there twice.
     """
     paths = [Path(name) for word in words for name in ([word] if Path(word).is_file() else word.split())]
+    if words and not paths:
+        raise Failure("--inputs names no file")
     seen: Dict[str, Path] = {}
     for path in paths:
         if not path.is_file():

@@ -84,6 +84,8 @@ def test_named_checkpoints_are_averaged_once_each_and_those_from_elsewhere_are_t
     for twice in ((first, second, first), (second, copied)):
         with pytest.raises(Failure, match=r"^\S+ and \S+ are the same checkpoint: name it once$"):
             named(*twice)
+    with pytest.raises(Failure, match="--inputs names no file"):
+        named(" ")
     with pytest.raises(Failure, match="none: no such checkpoint"):
         named(first, "none")
     assert stamp(run)["averaged"] == 2
