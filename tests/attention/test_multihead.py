@@ -8,7 +8,6 @@ from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.attention.kernels import SHORT
-from fairseq_rope.attention.masks import merge_masks
 from fairseq_rope.positions import POSITIONS, PositionEncoding
 from fairseq_rope.training.dropout import CpuDropout
 
@@ -157,25 +156,6 @@ def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_
     for fast, explicit in zip(*results):
         error = (fast - explicit).float().norm() / explicit.float().norm()
         assert error < (1e-5 if dtype == torch.float32 else 2e-2)  # bfloat16 has eight bits
-
-
-def test_no_query_sees_padding_alone():
-    """Not even one in the padding on the left of a decoder: it sees itself."""
-    causal = torch.full((3, 3), float("-inf")).triu(1)
-    padding = torch.tensor([[True, True, False], [False, True, True]])
-    mask = merge_masks(None, causal, padding, torch.zeros(2, H, 3, 8))
-    seen = mask[:, 0].eq(0).int().tolist()
-    assert seen == [[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 0, 0]] * 3]
-
-
-def test_no_query_sees_padding_alone_where_the_bias_hides_keys():
-    """Heads that see only earlier keys, or only later ones: a padded query sees itself, on both sides of a sentence."""
-    hidden = torch.full((3, 3), float("-inf")).triu(1)
-    bias = torch.stack([hidden, hidden.t()])[None].repeat(1, H // 2, 1, 1)
-    padding = torch.tensor([[True, True, False], [False, True, True]])
-    mask = merge_masks(bias, None, padding, torch.zeros(2, H, 3, 8), hides_keys=True)
-    assert (mask > torch.finfo(torch.float32).min).any(-1).all()
-    assert torch.equal(mask[0, :, 2].eq(0), torch.tensor([[False, False, True]]).expand(H, 3)), "a word sees no padding"
 
 
 def test_dropout_is_applied_in_training_only():

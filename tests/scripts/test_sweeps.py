@@ -4,10 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-import tempfile
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +11,11 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.files import write_json
-from pipeline.sweep import device
 from pipeline.sweep.options import parse, parse_config
 from pipeline.sweep.sweep import Sweep
 from pipeline.systems import System, read_systems
 
-from ..commands import ENVIRONMENT, ROOT, SMALL, run
+from ..commands import ROOT, SMALL, run
 
 SLURM = Path(os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf"))
 
@@ -182,33 +177,6 @@ def test_a_book_that_is_added_moved_or_gone_makes_another_text(tmp_path):
     assert not moved("test", "gone")  # the text is not here, so the results count
     (sweep.raw / "valid/g").write_text("Another book.\n")
     assert sweep._is_prepared_otherwise()
-
-
-@pytest.fixture
-def gpus(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(device, "SECONDS_BETWEEN_TRIES", 0.01)
-
-
-def test_commands_take_gpus_of_their_own(gpus):
-    with ExitStack() as others:
-        assert device.take(["0", "1"], others)[0] == "0"
-        with ExitStack() as one:
-            assert device.take(["0", "1"], one)[0] == "1"
-        assert device.take(["0", "1"], others)[0] == "1"
-
-
-def test_a_gpu_is_taken_until_the_command_has_ended(gpus, tmp_path):
-    script = "import os, sys; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); sys.stdin.read()"
-    words = [sys.executable, "-m", "pipeline.sweep.device", "5", sys.executable, "-c", script]
-    environ = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ, text=True) as running:
-        assert running.stdout.readline() == "5\n"
-        with ExitStack() as other:
-            assert device.take(["5", "6"], other)[0] == "6"
-        running.communicate()
-        with ExitStack() as other:
-            assert device.take(["5", "6"], other)[0] == "5"
 
 
 def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, tmp_path):

@@ -3,21 +3,12 @@
 import json
 
 import pytest
-import torch
 from fairseq.criterions import sentence_prediction as fairseq
-from fairseq.data import Dictionary, data_utils
 
-from pipeline.command import Failure
 from pipeline.corpus.text import CorpusError
-from pipeline.files import read_json, write_json
-from pipeline.finetuning.base import SHORTENED, Example
-from pipeline.finetuning.data import encode, shorten
-from pipeline.finetuning.finetune import set_by
+from pipeline.finetuning.base import Example
 from pipeline.finetuning.metrics import evaluate, most_frequent
-from pipeline.finetuning.model import _predict
-from pipeline.finetuning.options import TASKS, parse
-from pipeline.finetuning.result import Trained, best_rate, replaces
-from pipeline.settings import check_flags
+from pipeline.finetuning.options import TASKS
 
 ROWS = {
     "CoLA": "gj04\t1\t\tHe \"said so.\ngj04\t0\t*\tSo said.\n",
@@ -128,136 +119,3 @@ def test_a_model_that_says_the_same_to_all_correlates_with_nothing():
 def test_chance_is_the_most_frequent_label_of_the_training_set():
     assert most_frequent(TASKS["MRPC"], list("110"), list("1000")) == {"f1": 40.0, "accuracy": 25.0}
     assert most_frequent(TASKS["STS-B"], ["0.5", "1", "0.5"], ["0", "1"]) == {"pearson": 0.0, "spearman": 0.0}
-
-
-def test_the_learning_rate_with_the_best_median_counts(tmp_path):
-    scores = {2e-5: (1, 9, 2), 3e-5: (4, 3, 5), 4e-5: (4, 4, 9)}
-    done = [
-        Trained(tmp_path, rate, seed, {"f1": score})
-        for rate, column in scores.items()
-        for seed, score in enumerate(column)
-    ]
-    assert {trained.learning_rate for trained in best_rate(done, "f1")} == {3e-5}  # the first of two equal ones
-
-
-def test_several_tasks_and_runs_are_every_pair_once():
-    words = ["--", "GLUE", "CoLA", "--run", "a", "b", "a", "--data", "c"]
-    cells = [(str(args.run), args.task) for args in parse(words, "")]
-    names = [name for name in TASKS if name != "SCM"]
-    assert cells == [(run, name) for run in "ab" for name in names]
-    with pytest.raises(SystemExit):
-        parse([*words, "--out", "d"], "")
-    assert len(parse([*words, "--run", "further"], "")) == len(cells) + len({task for _, task in cells})
-    (args,) = parse(["fairseq-train", "--", "SCM", "--run", "a", "--data", "c", "--out", "d", "--", "--fp16"], "")
-    assert (args.task, args.template, args.flags) == ("SCM", ["fairseq-train"], ["--fp16"])
-
-
-def test_encoded_sentences_have_the_dictionary_of_the_pretraining(tmp_path):
-    run, task = tmp_path / "run", TASKS["RTE"]
-    run.mkdir()
-    write_json(run / "prepare.json", {"kind": "text", "source": "en", "target": "en", "subwords": "bytes"})
-    (run / "dict.txt").write_text("".join(f"{letter} 1\n" for letter in "abc\u2581"))
-    sets = {"train": [Example(("ab c", "b"), "entailment")], "valid": [Example(("x", "c"), "not_entailment")]}
-    encode(task, sets, run, tmp_path / "data", 10)
-    words = Dictionary.load(str(run / "dict.txt"))
-
-    def read(name, dictionary):
-        return [dictionary.string(line) for line in data_utils.load_indexed_dataset(str(tmp_path / "data" / name))]
-
-    assert read("input0/train", words) == ["a b \u2581 c"] and read("input1/valid", words) == ["c"]
-    assert read("input0/valid", words) == ["<unk>"]
-    labels = Dictionary.load(str(tmp_path / "data/label/dict.txt"))
-    assert [read(f"label/{split}", labels) for split in sets] == [["entailment"], ["not_entailment"]]
-    assert (tmp_path / "data/input1/dict.txt").read_bytes() == (run / "dict.txt").read_bytes()
-    assert read_json(tmp_path / "data" / SHORTENED) == {"train": 0, "valid": 0}
-    encode(task, sets, run, tmp_path / "data", 8)
-    assert read("input0/train", words) == ["a b \u2581"]
-    assert read_json(tmp_path / "data" / SHORTENED) == {"train": 1, "valid": 0}
-
-
-@pytest.mark.parametrize(
-    ("lengths", "longest", "kept"),
-    [
-        ((5,), 7, (5,)),
-        ((6,), 7, (5,)),
-        ((5, 5), 14, (5, 5)),
-        ((9, 2), 14, (8, 2)),
-        ((2, 9), 14, (2, 8)),
-        ((9, 9), 14, (5, 5)),
-        ((9, 9), 13, (5, 4)),
-        ((9, 4, 1), 14, (6, 4, 1)),
-        ((3, 1, 99), 14, (3, 1, 7)),
-        ((1, 0), 6, (1, 0)),
-    ],
-)
-def test_the_longer_sentence_of_a_pair_is_cut(lengths, longest, kept):
-    """A pair has four further tokens, ``<s> A </s> </s> B </s>``; of several, each is joined with the first."""
-    sentences = [" ".join(f"{name}{i}" for i in range(length)) for name, length in zip("abc", lengths)]
-    short = shorten(sentences, longest)
-    assert [len(sentence.split()) for sentence in short] == list(kept)
-    assert all(sentence.startswith(begin) for sentence, begin in zip(sentences, short))
-
-
-def test_a_model_without_room_for_a_pair_is_refused():
-    with pytest.raises(Failure, match="takes 5 tokens, too few for this task: pretrain it with longer blocks"):
-        shorten(["a", "b"], 5)
-
-
-def test_damaged_files_of_the_pretraining_are_refused(tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "dict.txt").write_text("a 1\n")
-    prepared = {"kind": "text", "source": "en", "target": "en", "subwords": "bytes", "sha256": {"dict.txt": "0" * 64}}
-    write_json(run / "prepare.json", prepared)
-    with pytest.raises(
-        Failure, match=r"dict\.txt is damaged: its SHA-256 is not that in prepare\.json: run scripts/av"
-    ):
-        encode(TASKS["RTE"], {"train": [], "valid": []}, run, tmp_path / "data", 10)
-    assert not (tmp_path / "data").exists()
-
-
-def test_flags_that_contradict_the_schedule_are_refused():
-    template = [
-        "fairseq-train",
-        "{data}",
-        "--lr",
-        "{lr}",
-        "--clip-norm",
-        "1.0",
-        "{regression}",
-        "--max-epoch",
-        "{epochs}",
-    ]
-    for flag in ("--lr", "--lr=1", "--max-epoch", "--update-freq", "--init-token", "--max-tok", "--ranking-head-name"):
-        with pytest.raises(Failure, match=f"{flag} does not go among the flags of fairseq-train"):
-            check_flags([flag, "1"], set_by(template))
-    check_flags(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"], set_by(template))
-
-
-@pytest.mark.parametrize("variant", ["../x", "a/b", "a\nb", "a" * 101])
-def test_a_variant_that_cannot_name_a_file_is_refused(variant, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        parse(["x", "--", "RTE", "--run", "r", "--data", "d", "--variant", variant], None)
-    assert "--variant is a name of letters, digits, _ and ., not '" in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_a_result_replaces_one_of_the_same_settings_whose_trainings_it_has():
-    def result(*cells, settings="epochs 10"):
-        return {"settings": settings, "grid": [{"learning_rate": lr, "seed": seed} for lr, seed in cells]}
-
-    old = result((2e-5, 1), (3e-5, 1))
-    assert replaces(old, old) and replaces(result((3e-5, 1), (2e-5, 1), (2e-5, 2)), old)
-    assert not replaces(result((2e-5, 1)), old)
-    assert not replaces(result((2e-5, 1), (3e-5, 1), settings="epochs 1"), old)
-    model, other = ({"pretrained": {"checkpoint": letter * 64, "updates": 9}} for letter in "ab")
-    assert replaces({**old, **model}, old) and replaces({**old, **model}, {**old, **model})
-    assert not replaces({**old, **model}, {**old, **other})
-
-
-@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-def test_a_training_that_diverged_has_no_predictions(broken):
-    def diverged(**_):
-        return (torch.tensor([[broken, 1.0]]),)
-
-    with pytest.raises(Failure, match="not finite: give lower --learning-rates"):
-        _predict(diverged, {"net_input": {}}, None)

@@ -8,9 +8,7 @@ from pipeline.command import Failure
 from pipeline.files import read_json, write_json
 from pipeline.training import launch
 
-from .test_train import data, training, trainings
-
-__all__ = ["data", "trainings"]  # fixtures
+from .trainings import training
 
 
 @pytest.mark.parametrize("begun_with", [True, False])
