@@ -1,8 +1,9 @@
 """Encodes a task with the subwords and the dictionary of a pretrained model, as fairseq's task reads it."""
 
+from collections import Counter
 from operator import ne
 from pathlib import Path
-from typing import List, Sequence
+from typing import List, Mapping, Sequence
 
 from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 
@@ -15,6 +16,8 @@ from ..processing.kinds import text_processing
 from .base import SHORTENED, FineTuningTask, Sets
 
 DICTIONARY = "dict.txt"
+MOST_UNKNOWN = 0.5
+"""The largest part of the tokens that the model may not know."""
 
 
 def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int) -> None:
@@ -27,7 +30,7 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
         longest: tokens that the model takes; see :func:`shorten`.
 
     Raises:
-        Failure: a file of the model folder is missing or damaged, or the model takes too few tokens.
+        Failure: a file of the model folder is missing or damaged, the model takes too few tokens, or knows too few.
     """
     remedy = f"run scripts/average.sh --run {run} --data DATA again"
     prepared = read_prepared(run, remedy)
@@ -35,13 +38,15 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
     prepared.check([file for file in run.iterdir() if file.name in prepared.sha256], remedy)
     with as_failure():
         words = read_dictionary(run / DICTIONARY, remedy)
-    processing.load(remedy, types(words))
+    known = types(words)
+    processing.load(remedy, known)
     split = {name: [processing.split(list(example.sentences)) for example in found] for name, found in sets.items()}
     lines = {name: [shorten(sentences, longest) for sentences in found] for name, found in split.items()}
     cut = {name: sum(map(ne, split[name], lines[name])) for name in sets}
     if any(cut.values()):
         of = sum(map(len, sets.values()))
         say(f"{task.name}: {sum(cut.values()):,} of {of:,} examples are shortened, as the model takes {longest} tokens")
+    _check_known(task, lines, known, run)
     with replacing_folder(out) as folder:
         write_json(folder / SHORTENED, cut)
         for number in range(task.inputs):
@@ -57,6 +62,17 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
                 _binarize(labels, folder / "label", name)
             else:
                 _write_lines(folder / "label" / f"{name}.label", labels)
+
+
+def _check_known(task: FineTuningTask, lines: Mapping[str, List[List[str]]], known: Sequence[str], run: Path) -> None:
+    """Says how many tokens the model does not know; raises Failure if they are more than :data:`MOST_UNKNOWN`."""
+    tokens = Counter(token for found in lines.values() for texts in found for text in texts for token in text.split())
+    total, unknown = sum(tokens.values()), sum(tokens.values()) - sum(map(tokens.__getitem__, known))
+    said = f"{task.name}: {unknown:,} of {total:,} tokens are unknown to the model"
+    if unknown > MOST_UNKNOWN * total:
+        raise Failure(f"{said}: {run} was trained on text of another language or kind")
+    if unknown:
+        say(said)
 
 
 def shorten(sentences: Sequence[str], longest: int) -> List[str]:

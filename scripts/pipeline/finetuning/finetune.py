@@ -22,7 +22,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..command import Failure, fill, run, say
+from ..command import Failure, check_name, fill, run, say
 from ..files import read_lines, read_shaped, sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
@@ -69,9 +69,11 @@ class FineTuning:
         if self.recipe.kind.trained_by != "finetune.sh":
             raise Failure(f"the recipe {self.recipe.name} is for scripts/{self.recipe.kind.trained_by}")
         check_flags([*self.recipe.train_flags, *args.flags], set_by(args.template))
+        self.out: Path = args.out or args.run / "finetuned" / self.task.name
+        for path in (args.run, self.out):
+            check_name(str(path.absolute()))
         self.pretrained = Pretrained(args.run)
         args.variant = args.variant or variant_of(args.run, self.pretrained.arch)
-        self.out: Path = args.out or args.run / "finetuned" / self.task.name
         self.learning_rates: List[float] = args.learning_rates or self.recipe.learning_rates
         self.seeds: List[int] = args.seeds or self.recipe.seeds
         self.epochs: int = args.epochs or self.recipe.epochs

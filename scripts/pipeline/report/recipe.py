@@ -3,7 +3,7 @@
 import re
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..results.file import Result
+from ..results.file import Result, wanted_updates
 from ..scoring.kinds import METRICS
 from ..scoring.scored import BLEU
 from . import runs
@@ -167,7 +167,12 @@ def _answer(
 
 
 def still_falling(result: Result) -> bool:
-    """Whether the validation loss fell by :data:`FALL` or more over the last part :data:`LAST` of the updates."""
+    """Whether the validation loss fell by :data:`FALL` or more over the last part :data:`LAST` of the updates.
+
+    A training that ``--patience`` ended had a better loss before its last ones.
+    """
+    if "--patience" in result["run"]["flags"].split() and result["training"]["updates"] < wanted_updates(result):
+        return False
     curve = result["curve"]["valid"]
     earlier = [nll for at, nll in zip(curve["updates"], curve["nll"]) if at <= (1 - LAST) * curve["updates"][-1]]
     return bool(earlier) and curve["nll"][-1] <= (1 - FALL) * earlier[-1]

@@ -106,8 +106,14 @@ def costs(system: System, tokens: str) -> Dict[str, str]:
         **{name: _recorded(system, key) if timed else "" for name, key in SHARED.items()},
         "checkpoints averaged": ", ".join(dict.fromkeys(str(r["training"]["averaged"]) for r in system.results)),
         "validation perplexity ↓": f"{mean(ends):.2f}" if ends else "",
+        "times continued": ", ".join(f"{n} (seed {r['seed']})" for r in system.results if (n := _continued(r))),
         "hardware": "; ".join(dict.fromkeys(map(_hardware, system.results))),
     }
+
+
+def _continued(result: Result) -> int:
+    """How many times a training went on after it had ended or was cut."""
+    return max(0, int(result["training"].get("processes", 1)) - 1)
 
 
 def _recorded(system: System, key: str) -> str:

@@ -22,8 +22,8 @@ def parse(argv: Sequence[str], doc: Optional[str] = None, kind: Type[Parser] = P
     number = whole_number(1)
     parser.add_argument(
         "recipe",
-        help=f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file; glue and scm "
-        "are for scripts/finetune.sh, small is for scripts/train.sh",
+        help=f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file; glue, "
+        "glue_cpu and scm are for scripts/finetune.sh, small is for scripts/train.sh",
     )
     parser.add_argument(
         "--data",

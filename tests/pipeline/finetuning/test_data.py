@@ -72,3 +72,15 @@ def test_damaged_files_of_the_pretraining_are_refused(tmp_path):
     ):
         encode(TASKS["RTE"], {"train": [], "valid": []}, run, tmp_path / "data", 10)
     assert not (tmp_path / "data").exists()
+
+
+def test_text_that_the_model_does_not_know_is_counted_and_refused(tmp_path, capsys):
+    run, task = tmp_path / "run", TASKS["SST-2"]
+    run.mkdir()
+    write_json(run / "prepare.json", {"kind": "text", "source": "en", "target": "en", "subwords": "bytes"})
+    (run / "dict.txt").write_text("a 1\nb 1\n")
+    encode(task, {"train": [Example(("ax",), "0")], "valid": [Example(("bb",), "1")]}, run, tmp_path / "data", 10)
+    assert "SST-2: 1 of 4 tokens are unknown to the model" in capsys.readouterr().err
+    with pytest.raises(Failure, match=r"SST-2: 3 of 4 tokens are unknown to the model: .*run was trained on text"):
+        encode(task, {"train": [Example(("ax",), "0")], "valid": [Example(("yz",), "1")]}, run, tmp_path / "new", 10)
+    assert not (tmp_path / "new").exists()

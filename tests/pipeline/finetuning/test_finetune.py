@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pipeline.command import Failure
-from pipeline.finetuning.finetune import set_by
+from pipeline.finetuning.finetune import FineTuning, set_by
 from pipeline.finetuning.model import _predict
 from pipeline.finetuning.options import TASKS, parse
 from pipeline.finetuning.result import Trained, best_rate, replaces
@@ -49,6 +49,14 @@ def test_flags_that_contradict_the_schedule_are_refused():
         with pytest.raises(Failure, match=f"{flag} does not go among the flags of fairseq-train"):
             check_flags([flag, "1"], set_by(template))
     check_flags(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"], set_by(template))
+
+
+@pytest.mark.parametrize("folders", [("ru:n", "out"), ("run", "${out}")])
+def test_a_name_that_fairseq_would_split_or_replace_is_refused_before_all_work(tmp_path, folders):
+    run, out = (str(tmp_path / name) for name in folders)
+    (args,) = parse(["x", "--", "RTE", "--run", run, "--data", str(tmp_path), "--out", out], None)
+    with pytest.raises(Failure, match=r"fairseq does not take '.*' for a part of the name: rename the folder"):
+        FineTuning(args)
 
 
 @pytest.mark.parametrize("variant", ["../x", "a/b", "a\nb", "a" * 101])

@@ -37,7 +37,20 @@ def test_speeds_are_compared_only_if_they_were_measured_alike(tmp_path, other, r
     ("nll", "falling"), [([3.0, 2.5, 2.0, 1.99], False), ([3.0, 2.5, 2.0, 1.98], True), ([2.0], False), ([], False)]
 )
 def test_a_training_that_ended_early_is_noticed(nll, falling):
-    assert still_falling({"curve": {"valid": {"updates": [50, 70, 80, 100][: len(nll)], "nll": nll}}}) == falling
+    curve = {"valid": {"updates": [50, 70, 80, 100][: len(nll)], "nll": nll}}
+    run, training = {"flags": "--lr 1 --patience 10", "max_update": "100"}, {"updates": 100}
+    assert still_falling({"curve": curve, "run": run, "training": training}) == falling
+    assert not still_falling({"curve": curve, "run": {**run, "max_update": "200"}, "training": training})
+
+
+def test_a_training_that_was_continued_is_told_with_its_seed(tmp_path):
+    for seed, processes in ((1, 1), (2, 3)):
+        path = result(tmp_path, ROTARY, seed)
+        made = json.loads(path.read_text())
+        made["training"]["processes"] = processes
+        path.write_text(json.dumps(made))
+    result(tmp_path, SINUSOIDAL)
+    assert recipe(tmp_path)["made"]["costs"]["times continued"] == ["2 (seed 2)", ""]
 
 
 def test_costs_are_those_of_the_log_and_said_once_if_they_are_alike(tmp_path):
