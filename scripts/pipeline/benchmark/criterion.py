@@ -1,4 +1,4 @@
-"""The projection to the vocabulary and label-smoothed cross entropy, forward and backward, against fairseq's."""
+"""The projection to the vocabulary and cross entropy, forward and backward, against fairseq's."""
 
 import argparse
 from typing import Any, Callable, Dict, List
@@ -16,19 +16,20 @@ from .output import Result
 from .timing import compared, interleaved
 
 STOCK = "fairseq"
-SMOOTHING = 0.1
-Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+Loss = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
 
-def stock(features: Tensor, weight: Tensor, target: Tensor) -> Tensor:
-    """fairseq's: all logits, then their log-probabilities in fp32, then the loss of all types."""
+def stock(features: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    """fairseq's: all logits, then their log-probabilities in fp32, then the loss, if smoothed of all types."""
     probabilities = F.log_softmax(F.linear(features, weight), dim=-1, dtype=torch.float32)
-    return label_smoothed_nll_loss(probabilities, target, SMOOTHING)[0]
+    if smoothing:
+        return label_smoothed_nll_loss(probabilities, target, smoothing)[0]
+    return F.nll_loss(probabilities, target, reduction="sum")
 
 
-def ours(features: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+def ours(features: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
     """The plugin's, in chunks."""
-    return linear_label_smoothed_nll_loss(features, weight, target, SMOOTHING)[0]
+    return linear_label_smoothed_nll_loss(features, weight, target, smoothing)[0]
 
 
 LOSSES: Dict[str, Loss] = {STOCK: stock, "ours": ours}
@@ -41,21 +42,24 @@ def gradients(loss: Loss, args: argparse.Namespace, precision: str) -> Callable[
     features = torch.randn(args.tokens, args.width, **factory).requires_grad_()
     weight = torch.randn(args.vocabulary, args.width, **factory).mul_(args.width**-0.5).requires_grad_()
     target = torch.randint(args.vocabulary, (args.tokens,), device=args.device)
-    return lambda: torch.autograd.grad(loss(features, weight, target), (features, weight))
+    return lambda: torch.autograd.grad(loss(features, weight, target, args.smoothing), (features, weight))
 
 
 def run(args: argparse.Namespace) -> Result:
     """Measures both losses with the gradients of features and weight."""
     if min(args.tokens, args.width, args.vocabulary) < 1:
         raise Failure("--tokens, --width and --vocabulary must be at least 1")
+    if not 0 <= args.smoothing < 1:
+        raise Failure("--smoothing must be at least 0 and below 1")
     rows: List[Dict[str, Any]] = []
     for precision in args.precisions:
         passes = {name: gradients(loss, args, precision) for name, loss in LOSSES.items()}
         for name, columns in compared(interleaved(passes, args.repeats, args.device), STOCK).items():
             rows.append({"precision": precision, "loss": name, **columns})
     return {
-        "what": f"projection and label-smoothed loss, forward and backward; times as fast as {STOCK}'s",
+        "what": f"projection and loss, forward and backward; times as fast as {STOCK}'s",
         "tokens, width, vocabulary": [args.tokens, args.width, args.vocabulary],
+        "label smoothing": args.smoothing,
         "repeats": args.repeats,
         "rows": rows,
     }
@@ -63,7 +67,10 @@ def run(args: argparse.Namespace) -> Result:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark criterion``."""
-    parser.add_argument("--tokens", type=int, default=2044, help="target tokens (default: 2044)")
+    parser.add_argument(
+        "--tokens", type=int, default=2044, help="target tokens, of a masked model the masked ones (default: 2044)"
+    )
     parser.add_argument("--width", type=int, default=512, help="channels of the decoder (default: 512)")
     parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
+    parser.add_argument("--smoothing", type=float, default=0.1, help="of labels; 0 for language models (default: 0.1)")
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])

@@ -179,9 +179,20 @@ def test_the_script_explains_itself_and_refuses_in_one_line():
         one_line(failed, message)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_both_criteria_have_the_same_gradients(tmp_path, capsys, precision):
-    sizes = ["--tokens", "30", "--width", "16", "--vocabulary", "50", "--precisions", precision]
+@pytest.mark.parametrize(("precision", "smoothing"), [("fp32", "0.1"), ("bf16", "0.1"), ("fp32", "0")])
+def test_both_criteria_have_the_same_gradients(tmp_path, capsys, precision, smoothing):
+    sizes = [
+        "--tokens",
+        "30",
+        "--width",
+        "16",
+        "--vocabulary",
+        "50",
+        "--precisions",
+        precision,
+        "--smoothing",
+        smoothing,
+    ]
     result = measured(tmp_path, capsys, "criterion", *sizes, "--repeats", "2", "--device", "cpu")
     assert [row["loss"] for row in result["rows"]] == list(criterion.LOSSES)
     args = build_parser().parse_args(["criterion", *sizes])
@@ -191,6 +202,8 @@ def test_both_criteria_have_the_same_gradients(tmp_path, capsys, precision):
         torch.testing.assert_close(ours, stock, **({"rtol": 0.02, "atol": 0.02} if precision == "bf16" else {}))
     with pytest.raises(Failure, match="--tokens, --width and --vocabulary must be at least 1"):
         main(["criterion", "--tokens", "0"])
+    with pytest.raises(Failure, match="--smoothing must be at least 0 and below 1"):
+        main(["criterion", "--smoothing", "1"])
 
 
 @pytest.mark.gpu
