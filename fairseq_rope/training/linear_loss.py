@@ -122,7 +122,7 @@ class _Gradients:
 
     Args:
         features: ``(N, C)``.
-        weight: ``(V, C)``; its gradient and that of the bias are summed in ``precise``.
+        weight: ``(V, C)``; the gradients of several chunks, and that of the bias, are summed in ``precise``.
         matrix: ``weight`` in the dtype of ``features``.
         needed: whether the gradients of ``features``, of ``weight`` and of the bias are needed.
         precise: fp32 or fp64.
@@ -133,21 +133,29 @@ class _Gradients:
     ) -> None:
         self.matrix = matrix
         self.features = torch.empty_like(features) if needed[0] else None
-        self.weight = weight.new_zeros(weight.shape, dtype=precise) if needed[1] else None
+        self.needs_weight, self.precise = needed[1], precise
+        self.weight = torch.zeros_like(matrix) if needed[1] and not len(features) else None
         self.bias = weight.new_zeros(len(weight), dtype=precise) if needed[2] else None
-        # in half precision, a place for a chunk's share of the weight's gradient
-        self.share = torch.empty_like(matrix) if needed[1] and features.dtype != precise else None
+        self.share: Optional[Tensor] = None  # in half precision, the place of a later chunk's share
 
     def add(self, start: int, x: Tensor, gradient: Tensor) -> None:
         """Adds a chunk: its features ``x`` ``(n, C)``, from row ``start`` on, and its logits' gradient ``(n, V)``."""
         if self.features is not None:
             torch.mm(gradient, self.matrix, out=self.features[start : start + len(x)])
-        if self.weight is not None and self.share is None:
-            self.weight.addmm_(gradient.t(), x)
-        elif self.weight is not None:
-            self.weight.add_(torch.mm(gradient.t(), x, out=self.share))
+        if self.needs_weight:
+            self._add_weight(gradient.t(), x)
         if self.bias is not None:
             self.bias.add_(gradient.sum(0, dtype=self.bias.dtype))
+
+    def _add_weight(self, gradient: Tensor, x: Tensor) -> None:
+        if self.weight is None:
+            self.weight = torch.mm(gradient, x)
+        elif x.dtype == self.precise:
+            self.weight.addmm_(gradient, x)
+        else:
+            if self.share is None:
+                self.share, self.weight = self.weight, self.weight.to(self.precise)
+            self.weight.add_(torch.mm(gradient, x, out=self.share))
 
 
 class _LinearLoss(torch.autograd.Function):
@@ -205,6 +213,8 @@ class _LinearLoss(torch.autograd.Function):
         grad_loss = grad_loss / ctx.scale
         is_one = grad_loss.device.type == "cpu" and float(grad_loss) == 1  # spares a pass over the weights
         if not is_one:
-            grads = [grad if grad is None else grad.mul_(grad_loss) for grad in grads]
+            features, *of_parameters = grads
+            of_parameters = [g if g is None else g.to(grad_loss.dtype).mul_(grad_loss) for g in of_parameters]
+            grads = [features if features is None else features.mul_(grad_loss), *of_parameters]
         features, weight, bias = (g if g is None else g.to(dtype) for g, dtype in zip(grads, ctx.dtypes))
         return features, weight, None, None, None, bias
