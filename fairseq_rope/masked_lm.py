@@ -4,7 +4,6 @@ from argparse import ArgumentParser
 from typing import Any, Dict, Optional
 
 import torch
-from fairseq import hub_utils
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.models.roberta.model import base_architecture
@@ -12,6 +11,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
+from . import hub
 from .fields import keep, parse_fields
 from .loading import KnowsEncodings
 from .masked_hub import MaskedHub, bpe_options
@@ -70,14 +70,11 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
         **kwargs: Any,
     ) -> MaskedHub:
         kwargs = {"load_checkpoint_heads": True, **kwargs, **bpe_options(model_name_or_path, data_name_or_path, bpe)}
-        found = hub_utils.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
-        model = found["models"][0]
-        if not isinstance(model, RobertaModel):
-            raise ValueError(f"{model_name_or_path} has no masked language model: it is a {type(model).__name__}")
+        found = hub.load("masked", cls.hub_models(), model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
         kept = getattr(found["args"].bpe, "_name", found["args"].bpe)
         if bpe not in (None, kept):
             raise ValueError(f"the training had --bpe {kept}, which fairseq keeps: leave bpe={bpe!r} out")
-        return MaskedHub(found["args"], found["task"], model).eval()
+        return MaskedHub(found["args"], found["task"], found["models"][0]).eval()
 
     def load_state_dict(
         self, state_dict: Any, strict: bool = True, model_cfg: Optional[Any] = None, args: Optional[Any] = None

@@ -6,11 +6,12 @@ from argparse import ArgumentParser
 from contextlib import contextmanager, nullcontext
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from fairseq.hub_utils import GeneratorHubInterface, from_pretrained
+from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModel
 from torch import Tensor, nn
 
+from . import hub
 from .alignment import Alignment, add_alignment_args, requested_alignment
 from .fields import keep, parse_fields
 from .loading import KnowsEncodings
@@ -73,9 +74,9 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
     def from_pretrained(
         cls, model_name_or_path: str, checkpoint_file: str = "model.pt", data_name_or_path: str = ".", **options: Any
     ) -> Hub:
-        """As in fairseq; the model's configuration is not logged."""
-        found = from_pretrained(
-            model_name_or_path, checkpoint_file, data_name_or_path, archive_map=cls.hub_models(), **options
+        """As in fairseq; the model's configuration is not logged, and :func:`hub.load` names what is wrong."""
+        found = hub.load(
+            "translation", cls.hub_models(), model_name_or_path, checkpoint_file, data_name_or_path, **options
         )
         return Hub(found["args"], found["task"], found["models"])
 

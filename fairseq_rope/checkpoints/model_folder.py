@@ -5,7 +5,6 @@
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -13,6 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
+from .. import hub
 from .files import CheckpointError, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
@@ -37,9 +37,10 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
 
 def check_name(folder: Path) -> None:
     """Raises CheckpointError for a folder whose name fairseq splits (``a:b`` are two of data) or replaces in part."""
-    for sign in (os.pathsep, "${"):
-        if sign in str(folder.absolute()):  # as fairseq's hub has it
-            raise CheckpointError(f"{folder}: fairseq does not take '{sign}' for a part of the name: rename the folder")
+    try:
+        hub.check_name(folder)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def _languages(folder: Path, state: Dict[str, Any]) -> Tuple[str, str]:
