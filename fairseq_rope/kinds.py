@@ -1,6 +1,6 @@
 """The three kinds of models: which of fairseq's tasks train them, and which of its classes they extend."""
 
-from typing import Dict, NamedTuple, Tuple, Type
+from typing import Any, Dict, NamedTuple, Optional, Tuple, Type
 
 from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from fairseq.models.roberta import RobertaModel
@@ -32,3 +32,16 @@ KINDS: Dict[str, Kind] = {
     "causal": Kind(FairseqLanguageModel, (LanguageModelingTask,), "--task language_modeling", "roformer_lm_base"),
 }
 """Name of a kind, to what tells it."""
+
+
+def kind_of(task: Any) -> Optional[str]:
+    """The kind of models that ``task`` trains, one of :data:`KINDS`; None if it is not known."""
+    return next((name for name, kind in KINDS.items() if isinstance(task, kind.tasks)), None)
+
+
+def check_task(task: Any, kind: str) -> None:
+    """Raises ValueError if ``task`` is known to train another kind of models than ``kind``."""
+    other = kind_of(task)
+    if other is not None and other != kind:
+        arch = f"for this task, choose a {other} model such as --arch {KINDS[other].arch}"
+        raise ValueError(f"a {kind} model needs {KINDS[kind].flag}; {arch}")

@@ -11,6 +11,7 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerL
 
 from . import hub
 from .fields import keep, parse_fields
+from .kinds import check_task
 from .loading import KnowsEncodings
 from .options import add_position_args, build_position, encodings_of, reject_unsupported
 from .stacks import PositionalTransformerDecoder
@@ -51,6 +52,7 @@ class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerLanguageModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
+        check_task(task, "causal")
         given, args = args, parse_fields(args, cls.add_args)
         reject_unsupported(args)
         if getattr(args, "decoder_layers_to_keep", None):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from . import hub
 from .fields import keep, parse_fields
+from .kinds import check_task
 from .loading import KnowsEncodings
 from .masked_hub import MaskedHub, bpe_options
 from .options import add_position_args, build_position, encodings_of, reject_unsupported
@@ -113,6 +114,7 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerMaskedModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
+        check_task(task, "masked")
         given, args = args, parse_fields(args, cls.add_args)
         reject_unsupported(args)
         if getattr(args, "mha_heads_to_keep", -1) != -1:

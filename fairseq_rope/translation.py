@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from . import hub
 from .alignment import Alignment, add_alignment_args, requested_alignment
 from .fields import keep, parse_fields
+from .kinds import check_task
 from .loading import KnowsEncodings
 from .options import add_position_args, build_position, encodings_of, reject_unsupported
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
@@ -91,6 +92,7 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
+        check_task(task, "translation")
         given, args = args, parse_fields(args, cls.add_args)
         for name in LIMITS:  # as flags, they are the task's and the model's
             if getattr(args, name, None) is None and (limit := getattr(getattr(task, "cfg", None), name, None)):
