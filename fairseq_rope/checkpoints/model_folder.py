@@ -125,9 +125,12 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
     path = str(folder / checkpoint)
     try:
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], data, task)
-    except RuntimeError as error:  # PyTorch's, of names and shapes
-        reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{path}: its options and its parameters do not fit ({reason})") from error
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # odd options fail anywhere in fairseq; PyTorch's RuntimeError is of names and shapes
+        wrong = "and its parameters do not fit" if isinstance(error, RuntimeError) else "make no model"
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise CheckpointError(f"{path}: its options {wrong} ({reason})") from error
     return model.eval()
 
 
