@@ -4,11 +4,14 @@ from argparse import ArgumentParser
 from typing import Any, Dict
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 
+from . import hub
 from .fields import keep, parse_fields
+from .kinds import check_task
 from .loading import KnowsEncodings
 from .options import add_position_args, build_position, encodings_of, reject_unsupported
 from .stacks import PositionalTransformerDecoder
@@ -33,6 +36,14 @@ class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
         return {}
 
     @classmethod
+    def from_pretrained(
+        cls, model_name_or_path: str, checkpoint_file: str = "model.pt", data_name_or_path: str = ".", **options: Any
+    ) -> GeneratorHubInterface:
+        """As in fairseq; the model's configuration is not logged, and :func:`hub.load` names what is wrong."""
+        found = hub.load("causal", cls.hub_models(), model_name_or_path, checkpoint_file, data_name_or_path, **options)
+        return GeneratorHubInterface(found["args"], found["task"], found["models"])
+
+    @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         """Adds the flags of fairseq's language model, ``--decoder-position`` and each encoding's own."""
         gen_parser_from_dataclass(parser, TransformerLanguageModelConfig(), delete_default=True)
@@ -41,6 +52,7 @@ class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerLanguageModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
+        check_task(task, "causal")
         given, args = args, parse_fields(args, cls.add_args)
         reject_unsupported(args)
         if getattr(args, "decoder_layers_to_keep", None):

@@ -7,7 +7,7 @@ import torch
 from fairseq.data import encoders
 from fairseq.models.roberta.hub_interface import RobertaHubInterface
 
-from .wordpieces import VOCABULARY, WordPiece
+from .wordpieces import CONTINUATION, VOCABULARY, WordPiece
 
 MASK = "<mask>"
 SPACE = "\u2581"
@@ -58,7 +58,7 @@ class MaskedHub(RobertaHubInterface):
         """As in fairseq, with the separators of the fine-tuning; before one, word pieces have one alone, as in BERT."""
         if no_separator is None:
             task: Any = self.task
-            in_pretraining = None if isinstance(getattr(self.bpe, "_bpe", None), WordPiece) else task.dictionary.eos()
+            in_pretraining = None if self._has_word_pieces() else task.dictionary.eos()
             no_separator = getattr(getattr(task, "args", None) or task.cfg, "separator_token", in_pretraining) is None
         return super().encode(sentence, *addl_sentences, no_separator=no_separator)
 
@@ -102,7 +102,17 @@ class MaskedHub(RobertaHubInterface):
         self.model.train(was_training)
         best = logits.float().softmax(dim=0).topk(min(topk, len(dictionary)))
         words = [self.bpe.decode(dictionary[int(index)]) for index in best.indices]
-        return [(masked_input.replace(MASK, word), float(p), word) for word, p in zip(words, best.values)]
+        return [(self._filled(masked_input, word), float(p), word) for word, p in zip(words, best.values)]
+
+    def _filled(self, masked_input: str, word: str) -> str:
+        """The text with ``word`` at the mask; a piece such as ``##s`` goes on with the word before."""
+        before, behind = masked_input.split(MASK)
+        if self._has_word_pieces() and word.startswith(CONTINUATION):
+            before, word = before.rstrip(), word[len(CONTINUATION) :]
+        return f"{before}{word}{behind}"
+
+    def _has_word_pieces(self) -> bool:
+        return isinstance(getattr(self.bpe, "_bpe", None), WordPiece)
 
 
 def bpe_options(folder: str, data: str, bpe: Any) -> Any:

@@ -4,7 +4,6 @@ from argparse import ArgumentParser
 from typing import Any, Dict, Optional
 
 import torch
-from fairseq import hub_utils
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.models.roberta.model import base_architecture
@@ -12,7 +11,9 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
+from . import hub
 from .fields import keep, parse_fields
+from .kinds import check_task
 from .loading import KnowsEncodings
 from .masked_hub import MaskedHub, bpe_options
 from .options import add_position_args, build_position, encodings_of, reject_unsupported
@@ -70,14 +71,11 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
         **kwargs: Any,
     ) -> MaskedHub:
         kwargs = {"load_checkpoint_heads": True, **kwargs, **bpe_options(model_name_or_path, data_name_or_path, bpe)}
-        found = hub_utils.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
-        model = found["models"][0]
-        if not isinstance(model, RobertaModel):
-            raise ValueError(f"{model_name_or_path} has no masked language model: it is a {type(model).__name__}")
+        found = hub.load("masked", cls.hub_models(), model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
         kept = getattr(found["args"].bpe, "_name", found["args"].bpe)
         if bpe not in (None, kept):
             raise ValueError(f"the training had --bpe {kept}, which fairseq keeps: leave bpe={bpe!r} out")
-        return MaskedHub(found["args"], found["task"], model).eval()
+        return MaskedHub(found["args"], found["task"], found["models"][0]).eval()
 
     def load_state_dict(
         self, state_dict: Any, strict: bool = True, model_cfg: Optional[Any] = None, args: Optional[Any] = None
@@ -116,6 +114,7 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerMaskedModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
+        check_task(task, "masked")
         given, args = args, parse_fields(args, cls.add_args)
         reject_unsupported(args)
         if getattr(args, "mha_heads_to_keep", -1) != -1:

@@ -6,13 +6,15 @@ from argparse import ArgumentParser
 from contextlib import contextmanager, nullcontext
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from fairseq.hub_utils import GeneratorHubInterface, from_pretrained
+from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModel
 from torch import Tensor, nn
 
+from . import hub
 from .alignment import Alignment, add_alignment_args, requested_alignment
 from .fields import keep, parse_fields
+from .kinds import check_task
 from .loading import KnowsEncodings
 from .options import add_position_args, build_position, encodings_of, reject_unsupported
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
@@ -73,9 +75,9 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
     def from_pretrained(
         cls, model_name_or_path: str, checkpoint_file: str = "model.pt", data_name_or_path: str = ".", **options: Any
     ) -> Hub:
-        """As in fairseq; the model's configuration is not logged."""
-        found = from_pretrained(
-            model_name_or_path, checkpoint_file, data_name_or_path, archive_map=cls.hub_models(), **options
+        """As in fairseq; the model's configuration is not logged, and :func:`hub.load` names what is wrong."""
+        found = hub.load(
+            "translation", cls.hub_models(), model_name_or_path, checkpoint_file, data_name_or_path, **options
         )
         return Hub(found["args"], found["task"], found["models"])
 
@@ -90,6 +92,7 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
         """Builds the model of parsed arguments, or of the section ``model`` of a configuration."""
+        check_task(task, "translation")
         given, args = args, parse_fields(args, cls.add_args)
         for name in LIMITS:  # as flags, they are the task's and the model's
             if getattr(args, name, None) is None and (limit := getattr(getattr(task, "cfg", None), name, None)):

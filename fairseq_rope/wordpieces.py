@@ -18,6 +18,9 @@ VOCABULARY, SETTINGS = "vocab.txt", "tokenizer_config.json"
 SPECIAL = {"[CLS]": "<s>", "[PAD]": "<pad>", "[SEP]": "</s>", "[UNK]": "<unk>", "[MASK]": "<mask>"}
 """Special symbols of BERT, to fairseq's; all but the last come first in every dictionary, in this order."""
 
+CONTINUATION = "##"
+"""What the pieces inside a word begin with."""
+
 SWITCHES: Dict[str, Any] = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 CHINESE_WORDS = ("RoFormerTokenizer", "RoFormerTokenizerFast")
 SPLITTERS = ("BertTokenizer", "BertTokenizerFast", *CHINESE_WORDS)
@@ -157,7 +160,7 @@ class WordPiece:
 
     def decode(self, x: str) -> str:
         """Word pieces as text, in which there are no spaces between Chinese characters."""
-        return re.sub(f"(?<={CHINESE}) (?={CHINESE})", "", x.replace(" ##", ""))
+        return re.sub(f"(?<={CHINESE}) (?={CHINESE})", "", x.replace(f" {CONTINUATION}", ""))
 
     def is_beginning_of_word(self, x: str) -> bool:
-        return not x.startswith("##")
+        return not x.startswith(CONTINUATION)

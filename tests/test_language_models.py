@@ -215,7 +215,7 @@ def test_a_causal_model_trains_resumes_is_evaluated_and_generates(texts, tmp_pat
     model = RoFormerLanguageModel.from_pretrained(str(path.parent), path.name, str(texts / "texts"))
     assert model.models[0].decoder.position.stack.max_positions == 32
     assert model.sample("the old king", beam=2, max_len_b=9).startswith("the old king")
-    with pytest.raises(ValueError, match="has no masked language model: it is a RoFormerLanguageModel"):
+    with pytest.raises(ValueError, match="has no masked model: it is a RoFormerLanguageModel"):
         RoFormerMaskedModel.from_pretrained(str(path.parent), path.name, str(texts / "texts"))
 
 

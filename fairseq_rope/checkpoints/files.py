@@ -94,18 +94,26 @@ def making_folder(path: Path) -> Iterator[Path]:
         CheckpointError: ``path`` exists.
         OSError: it cannot be written; ``filename`` is ``path``.
     """
-    if path.exists() or path.is_symlink():
-        raise CheckpointError(f"{path} exists already: choose another folder, or remove it")
+    _check_free(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
         written = Path(temporary) / "made"
         written.mkdir()
         try:
             yield written
-            os.rename(written, path)
+            try:
+                os.rename(written, path)
+            except OSError:
+                _check_free(path)  # another process may have made it meanwhile
+                raise
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(str(written), str(path))) from error
         except OSError as error:
             if error.errno is not None:
                 error.filename = str(path)  # the name that the user knows
             raise
+
+
+def _check_free(path: Path) -> None:
+    if path.exists() or path.is_symlink():
+        raise CheckpointError(f"{path} exists already: choose another folder, or remove it")

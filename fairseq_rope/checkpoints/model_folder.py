@@ -5,7 +5,6 @@
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -13,6 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
+from .. import hub
 from .files import CheckpointError, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
@@ -37,9 +37,10 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
 
 def check_name(folder: Path) -> None:
     """Raises CheckpointError for a folder whose name fairseq splits (``a:b`` are two of data) or replaces in part."""
-    for sign in (os.pathsep, "${"):
-        if sign in str(folder.absolute()):  # as fairseq's hub has it
-            raise CheckpointError(f"{folder}: fairseq does not take '{sign}' for a part of the name: rename the folder")
+    try:
+        hub.check_name(folder)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def _languages(folder: Path, state: Dict[str, Any]) -> Tuple[str, str]:
@@ -124,9 +125,12 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
     path = str(folder / checkpoint)
     try:
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], data, task)
-    except RuntimeError as error:  # PyTorch's, of names and shapes
-        reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{path}: its options and its parameters do not fit ({reason})") from error
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # odd options fail anywhere in fairseq; PyTorch's RuntimeError is of names and shapes
+        wrong = "and its parameters do not fit" if isinstance(error, RuntimeError) else "make no model"
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise CheckpointError(f"{path}: its options {wrong} ({reason})") from error
     return model.eval()
 
 

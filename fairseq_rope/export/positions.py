@@ -46,8 +46,7 @@ def expression(position: PositionEncoding) -> Expression:
     name = name_of(position)
     if name not in EXPRESSIBLE:
         raise ValueError(
-            f"--{position.stack.side}-position {name} cannot be exported: {REFUSED.get(name, UNEXPRESSED)}; "
-            "translate with fairseq"
+            f"--{position.stack.side}-position {name} cannot be exported: {REFUSED.get(name, UNEXPRESSED)}; use fairseq"
         )
     return EXPRESSIBLE[name]
 
@@ -125,7 +124,7 @@ def _alibi_options(position: Any) -> Dict[str, Any]:
     if not position.stack.causal:
         raise ValueError(
             "--encoder-position alibi cannot be exported: CTranslate2's engine has ALiBi in the decoder only; "
-            "translate with fairseq"
+            "use fairseq"
         )
     return {"alibi": True, "alibi_use_positive_positions": False}
 

@@ -110,7 +110,7 @@ def _check(stacks: Dict[str, Any]) -> None:
     for option, reason in UNSUPPORTED.items():
         if getattr(cfg, option, None):
             flag = f"--{option.replace('_', '-')}"
-            raise ValueError(f"{flag} cannot be exported to CTranslate2: {reason}; translate with fairseq")
+            raise ValueError(f"{flag} cannot be exported to CTranslate2: {reason}; use fairseq")
     if cfg.activation_fn not in ACTIVATIONS:
         raise ValueError(
             f"--activation-fn {cfg.activation_fn} cannot be exported: CTranslate2's engine has {', '.join(ACTIVATIONS)}"

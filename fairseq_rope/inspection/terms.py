@@ -98,8 +98,8 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
     encoding = stack_of(model, side).position
     if not isinstance(encoding, UntiedAbsoluteEncoding):
         raise ValueError(
-            f"the {side} has the encoding {encoding_name(model, side)}, which learns no correlations of positions: "
-            "choose a model or a side with tupe_a or tupe_r"
+            f"the {side} has the encoding {encoding_name(model, side)}, and this draws only the term that TUPE adds to "
+            "the logits: choose a model or a side with tupe_a or tupe_r, or `plot bias`"
         )
     if not 1 <= length <= encoding.stack.max_positions:
         table = f"{encoding.stack.max_positions}, the rows of the {side}'s table"

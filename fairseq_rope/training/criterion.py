@@ -11,6 +11,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 
+from ..kinds import kind_of
 from ..output_projection import has_hooks, is_unchanged, output_weight
 from .linear_loss import linear_label_smoothed_nll_loss
 
@@ -38,6 +39,20 @@ class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion
     softmax, another output layer, hooks on it or on the model, a subclass with other logits, probabilities or targets,
     a model without ``features_only``, losses of single tokens, or ``--report-accuracy``.
     """
+
+    @classmethod
+    def build_criterion(cls, cfg: Any, task: Any) -> Any:
+        """As in fairseq.
+
+        Raises:
+            ValueError: the task trains masked models, whose loss is of the masked tokens alone.
+        """
+        if kind_of(task) == "masked":
+            raise ValueError(
+                "--criterion fused_label_smoothed_cross_entropy is not for masked models: give fused_masked_lm or "
+                "masked_lm, and in fine-tuning the criterion of the task's name"
+            )
+        return super().build_criterion(cfg, task)
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Any]:
         weight = output_weight(model)

@@ -7,6 +7,7 @@ from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.models.roberta.model import RobertaLMHead
 from torch import nn
 
+from ..kinds import kind_of
 from ..output_projection import has_hooks, is_unchanged
 from .criterion import gives_features
 from .linear_loss import linear_label_smoothed_nll_loss
@@ -20,6 +21,20 @@ class FusedMaskedLmLoss(MaskedLmLoss):
     a subclass with other logits or targets, for hooks on the head or the model, and on TPUs, it calls fairseq's own
     criterion.
     """
+
+    @classmethod
+    def build_criterion(cls, cfg: Any, task: Any) -> Any:
+        """As in fairseq.
+
+        Raises:
+            ValueError: the task trains models of another kind.
+        """
+        if (kind := kind_of(task)) not in (None, "masked"):
+            raise ValueError(
+                f"--criterion fused_masked_lm is for masked models: a {kind} model takes "
+                "fused_label_smoothed_cross_entropy"
+            )
+        return super().build_criterion(cfg, task)
 
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Any, Any, Any]:
         encoder: Any = getattr(model, "encoder", None)

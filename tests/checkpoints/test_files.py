@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_rope.checkpoints.files import CheckpointError, replacing, save_checkpoint
+from fairseq_rope.checkpoints.files import CheckpointError, making_folder, replacing, save_checkpoint
 
 STATE = {"cfg": {}, "model": {"w": torch.arange(6.0)}}
 
@@ -32,3 +32,13 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
         one.write_text("one")
         other.write_text("other")
     assert path.read_text() == "one" and list(tmp_path.iterdir()) == [path]
+
+
+def test_of_two_makers_of_one_folder_the_later_one_is_told_that_it_exists(tmp_path):
+    path = tmp_path / "a"
+    with pytest.raises(CheckpointError, match=f"^{path} exists already: choose another folder"):  # noqa: SIM117
+        with making_folder(path) as later:
+            with making_folder(path) as first:
+                (first / "file").write_text("first")
+            (later / "file").write_text("later")
+    assert (path / "file").read_text() == "first" and list(tmp_path.iterdir()) == [path]

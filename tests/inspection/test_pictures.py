@@ -86,7 +86,7 @@ def test_models_that_do_not_fit_give_one_line_and_no_file(tmp_path, capsys):
     out = tmp_path / "x.png"
     linear = run_folder(tmp_path / "linear", "roformer_linear_tiny")
     assert "has linear attention" in refused(capsys, "bias", linear, "--out", out)
-    assert "the encoder has the encoding linear, which" in refused(capsys, "tupe", linear, "--out", out)
+    assert "the encoder has the encoding linear, and this draws only" in refused(capsys, "tupe", linear, "--out", out)
     foreign = run_folder(tmp_path / "foreign", "fairseq_transformer_tiny")
     assert "fairseq's own model" in refused(capsys, "bias", foreign, "--out", out)
     (linear / "dict.de.txt").unlink()

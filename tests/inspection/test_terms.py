@@ -130,9 +130,11 @@ def test_tupe_s_correlations_are_its_effective_bias_when_content_has_none():
 
 
 def test_correlations_that_do_not_exist_are_refused():
-    model = build_with("tupe_a", decoder_position="rope")
-    with pytest.raises(ValueError, match="the decoder has the encoding rope, which learns no correlations"):
-        tupe_correlations(model, "decoder", 9)
+    for other in ("rope", "learned_untied"):  # the second learns such correlations, but adds no term of them alone
+        model = build_with("tupe_a", decoder_position=other)
+        message = f"the decoder has the encoding {other}, and this draws only the term that TUPE adds to the logits"
+        with pytest.raises(ValueError, match=message):
+            tupe_correlations(model, "decoder", 9)
     with pytest.raises(ValueError, match="--length must be between 1 and 64, the rows of the encoder's table, not 65"):
         tupe_correlations(model, "encoder", 65)
 
