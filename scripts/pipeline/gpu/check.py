@@ -17,7 +17,6 @@ and writes no figure outside --out.
 """
 
 import argparse
-import hashlib
 import os
 import signal
 import subprocess
@@ -31,16 +30,14 @@ import torch
 
 from ..command import Failure, Parser, run, say, seeds_of, to_path, whole_number, words_of
 from ..failures import last_error
-from ..files import sha256
 from ..lock import locked
 from ..processes import end
-from ..provenance import provenance
+from ..provenance import code_hash, provenance
 from ..steps import Steps
 from ..sweep import device
 from .parts import FULL, PARTS, ROOT, SMALL, TRAINED, Command, Parts, Stage
 
 MINUTE = 60.0
-CODE = ("fairseq_rope", "scripts", "tests")  # folders with everything that a stage depends on
 GRACE = 60.0
 """Seconds in which commands must have ended after SIGTERM."""
 
@@ -87,13 +84,6 @@ def run_all(commands: Sequence[Command], log: Path, deadline: float, lock: Optio
         raise Failure(f"{how}: {last_error(log.read_text(encoding='utf-8', errors='replace'))} ({log})")
 
 
-def code() -> str:
-    """A hash of the program and its tests: a copy may have no commit, and the figures written here change it."""
-    files = sorted(path for name in CODE for path in (ROOT / name).rglob("*") if path.suffix != ".pyc")
-    lines = [f"{path.relative_to(ROOT)} {sha256(path)}\n" for path in files if path.is_file()]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
 def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, lock: Optional[int]) -> None:
     """Runs the stages of a part that are not done.
 
@@ -101,7 +91,7 @@ def check(part: str, stages: Sequence[Stage], folder: Path, deadline: float, loc
         Cut: the time is over.
         Failure: a stage failed.
     """
-    about = {**provenance(ROOT), "commit": code()}
+    about = {**provenance(ROOT), "commit": code_hash(ROOT)}  # a commit does not tell one change from another
     folder.mkdir(parents=True, exist_ok=True)
     for stage in stages:
         steps = Steps(folder)
