@@ -5,7 +5,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import Iterator, List, Optional
 
 from .command import Failure, say, script_name
 
@@ -84,7 +84,22 @@ def _is_here(folder: Path, descriptor: int) -> bool:
 
 
 def _holder(folder: Path) -> str:
+    """The command that has the lock, or the processes that it left behind when it was killed."""
     try:
-        return (folder / NAME).read_text() or "unknown"
+        said = (folder / NAME).read_text() or "unknown"
     except OSError:
         return "unknown"
+    if Path("/proc", said.rpartition(" ")[2]).exists():
+        return said
+    left = " ".join(_processes_with(folder / NAME))
+    return f"process {left}, left by {said}" if left else said
+
+
+def _processes_with(file: Path) -> List[str]:
+    """The processes of this machine that have a file open, as far as the system shows them."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # it has ended, or is of another user
+            if link.samefile(file):
+                found.add(link.parts[2])
+    return sorted(found, key=int)

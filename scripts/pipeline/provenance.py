@@ -1,5 +1,9 @@
-"""The conditions of a run: commit, versions, machine."""
+"""The conditions of a run: commit, versions, machine.
 
+``scripts/run.py pipeline.provenance`` prints the hash that the records of a copy without repository have.
+"""
+
+import hashlib
 import os
 import platform
 import re
@@ -9,8 +13,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from .files import read_shaped, write_json
+from .files import read_shaped, sha256, write_json
+from .paths import ROOT
 from .shape import NULL_OR_TEXT, TEXT
+
+CODE = ("fairseq_rope", "scripts", "tests")
+"""The folders of the program and its tests."""
 
 CPU_INFO = Path("/proc/cpuinfo")
 RECORD = {"versions": {"*": TEXT}, "machine": TEXT, "commit?": NULL_OR_TEXT, "threads?": TEXT}
@@ -39,6 +47,18 @@ def commit(root: Path) -> Optional[str]:
         return None
 
 
+def code_hash(root: Path) -> str:
+    """A hash of the program and its tests."""
+    files = sorted(path for name in CODE for path in (root / name).rglob("*") if path.suffix != ".pyc")
+    lines = [f"{path.relative_to(root)} {sha256(path)}\n" for path in files if path.is_file()]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def code(root: Path) -> str:
+    """The commit of ``root``; without a repository, the hash of the code."""
+    return commit(root) or f"code {code_hash(root)}"
+
+
 def cpu_model() -> str:
     """The model of the first processor; empty if the system does not say."""
     text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
@@ -58,8 +78,8 @@ def machine() -> str:
 
 
 def provenance(root: Path) -> Dict[str, Any]:
-    """Commit, versions and machine, for the record of a run."""
-    return {"commit": commit(root), "versions": versions(), "machine": machine()}
+    """Commit or hash of the code, versions and machine, for the record of a run."""
+    return {"commit": code(root), "versions": versions(), "machine": machine()}
 
 
 def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: bool) -> None:
@@ -85,3 +105,7 @@ def _both(before: Optional[str], now: Optional[str]) -> Optional[str]:
     if before is None or now is None:
         return now
     return before if f", then {before}".endswith(f", then {now}") else f"{before}, then {now}"
+
+
+if __name__ == "__main__":
+    print(code_hash(ROOT))

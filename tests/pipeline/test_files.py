@@ -2,7 +2,10 @@
 
 import hashlib
 import os
+import signal
 import stat
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from pipeline.command import Failure
 from pipeline.files import BLOCK, read_json, replacing, sha256, write_json, write_text
 from pipeline.lock import locked
+from pipeline.paths import SCRIPTS
 from pipeline.steps import Steps, stamp_path
 
 from ..disks import full_disk, read_only
@@ -95,6 +99,24 @@ def test_what_is_done_in_a_read_only_folder_needs_no_lock_and_no_writing(tmp_pat
             write_text(tmp_path / "a", "y")
         assert str(error.value.filename) == str(tmp_path / "a")
     assert (tmp_path / "a").read_text() == "x" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_lock_names_the_process_that_a_killed_command_left_behind(tmp_path):
+    sleep = f"subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(60)'], pass_fds=[lock]).pid"
+    hold = f"with locked(Path({str(tmp_path)!r})) as lock: print({sleep}, flush=True); time.sleep(60)"
+    program = f"import subprocess, time; from pathlib import Path; from pipeline.lock import locked\n{hold}"
+    environ = {**os.environ, "PYTHONPATH": str(SCRIPTS), "SCRIPT": "a.sh"}
+    with subprocess.Popen([sys.executable, "-c", program], env=environ, stdout=subprocess.PIPE) as command:
+        left = int(command.stdout.readline())
+        try:
+            with pytest.raises(Failure, match=rf"works in {tmp_path} \(a.sh, process {command.pid}\): wait"):
+                locked(tmp_path, wait=0).__enter__()
+            command.kill()
+            command.wait()
+            with pytest.raises(Failure, match=rf"\(process {left}, left by a.sh, process {command.pid}\): wait"):
+                locked(tmp_path, wait=0).__enter__()
+        finally:
+            os.kill(left, signal.SIGKILL)
 
 
 def test_a_step_that_fails_undoes_what_was_done_before_only_if_it_touched_an_output(tmp_path):

@@ -1,12 +1,13 @@
 """The record of a run: its conditions, and those of a run that continues in others."""
 
 import json
+import subprocess
 
 import pytest
 
 from pipeline import provenance
 from pipeline.command import Failure
-from pipeline.provenance import write_record
+from pipeline.provenance import code, code_hash, write_record
 
 MACHINES = {"machine": "a", "commit": "1", "versions": {"torch": "2"}}
 
@@ -51,3 +52,19 @@ def test_a_damaged_record_is_refused(written, tmp_path):
     (tmp_path / "run.json").write_text('{"versions": 1, "machine": "a"}')
     with pytest.raises(Failure, match=r"run\.json .*'versions'.*: remove it"):
         written(True, threads=1)
+
+
+def test_a_copy_without_repository_has_a_hash_of_its_code(tmp_path):
+    file = tmp_path / "scripts/train.sh"
+    file.parent.mkdir()
+    file.write_text("one")
+    first = code(tmp_path)
+    assert first == f"code {code_hash(tmp_path)}" == provenance.provenance(tmp_path)["commit"]
+    (tmp_path / "scripts/train.pyc").touch()
+    (tmp_path / "figures").touch()
+    assert code(tmp_path) == first
+    file.write_text("two")
+    assert code(tmp_path) != first
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a"]):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    assert code(tmp_path) == provenance.commit(tmp_path) and len(code(tmp_path)) == 40

@@ -180,6 +180,18 @@ def test_a_system_whose_flags_fairseq_cannot_read_is_refused_before_anything_run
     assert str(refused.value).startswith(message)
 
 
+@pytest.mark.parametrize("name", [name for name in recipe_names() if load_recipe(name).tests])
+def test_fairseq_reads_the_flags_of_every_recipe_and_those_of_the_parts_that_train_sh_chooses(name):
+    recipe = load_recipe(name)
+    if recipe.kind.trained_by == "finetune.sh":
+        return
+    flags = ["--weight-decay", "0.1", "--adam-eps", "1e-6"]
+    flags += (
+        ["--total-num-update", "9"] if recipe.kind.is_text else ["--warmup-init-lr", "1e-7", "--label-smoothing", "0"]
+    )
+    Sweep(parse([name, "--", *flags]))
+
+
 @pytest.mark.parametrize(
     ("recipe", "arch"), [("demo", "roformer_mlm_tiny"), ("mlm_demo", "roformer_tiny"), ("mlm_demo", "roformer_lm_tiny")]
 )

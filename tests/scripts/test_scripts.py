@@ -88,6 +88,13 @@ def test_extras_that_pip_cannot_read_are_refused_at_once(extras, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_folder_without_wheels_is_refused_at_once(tmp_path):
+    environ = {**ENVIRONMENT, "WHEELS": str(tmp_path), "VENV": str(tmp_path / "none")}
+    done = subprocess.run([ROOT / "scripts/install.sh"], env=environ, capture_output=True, text=True)
+    one_line(done, f"WHEELS={tmp_path}: no wheels in this folder")
+    assert not (tmp_path / "none").exists()
+
+
 def test_an_installation_is_done_once_and_with_extras_that_there_are(tmp_path):
     """With an environment whose pip installs nothing."""
     (tmp_path / "bin").mkdir()

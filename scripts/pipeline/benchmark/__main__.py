@@ -12,6 +12,7 @@ import torch
 from ..command import Failure, Parser, run, split_at_dashes, to_path
 from ..files import read_json, write_json
 from ..paths import ROOT
+from ..provenance import code
 from ..shape import COMMAND, problem
 from . import machine, quiet
 from .output import as_command, as_text, measured_as
@@ -94,7 +95,7 @@ def main(argv: Sequence[str]) -> None:
     args.flags = flags
     command = as_command(argv)
     check(args, command)
-    result = {**args.measure(args), "command": command}
+    result = {**args.measure(args), "command": command, "commit": code(ROOT)}
     result["machine"] = machine.describe(args.device)
     print(as_text(result), flush=True)
     if args.out:

@@ -2,10 +2,13 @@
 
 import argparse
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Sequence
 
 from ..command import Failure
+from ..corpus import text
+from ..files import write_text
 from ..paths import ROOT, SCRIPTS
 from ..recipes import load_recipe
 from ..systems import read_systems
@@ -13,9 +16,11 @@ from ..systems import read_systems
 TRAINED = ("multi30k", "mix")
 """Recipes, and parts of the same name."""
 
-PARTS = ("tests", "train", "families", "decode", "rope", "criterion", "compile", *TRAINED)
-GROUP = 5
-"""How many systems a benchmark measures in one process, beside fairseq's: a model of base size fills gigabytes."""
+PARTS = ("tests", "train", "compile", "decode", "rope", "criterion", "families", *TRAINED)
+GROUP = 2
+"""How many families a benchmark measures beside fairseq's. It begins anew after a cut, and fails if one fails."""
+LINES = 16
+"""How much of each text a rehearsal takes."""
 
 Command = List[str]
 
@@ -68,12 +73,26 @@ SMALL = Scale(
 )
 
 
+def shortened(name: str, raw: Path, out: Path) -> Path:
+    """The folder ``out``, with the first lines of a recipe's raw text.
+
+    Raises:
+        Failure: a file is missing or cannot be read.
+    """
+    recipe = load_recipe(name)
+    for corpus in (recipe.train, recipe.valid, *recipe.tests):
+        for lang in (recipe.source, recipe.target):
+            lines = islice(text.raw_file(text.find(str(raw / corpus), lang)), LINES)
+            write_text(out / f"{corpus}.{lang}", "".join(f"{line}\n" for line in lines))
+    return out
+
+
 class Parts:
     """The stages of every part.
 
     Args:
         args: options of the command line.
-        scale: :data:`FULL` writes figures to ``results/``, :data:`SMALL` to the folder of ``--out``.
+        scale: :data:`FULL` or :data:`SMALL`.
 
     Raises:
         Failure: a folder with text is missing.
@@ -81,7 +100,7 @@ class Parts:
 
     def __init__(self, args: argparse.Namespace, scale: Scale) -> None:
         self.args, self.scale = args, scale
-        self.results: Path = args.out / "results" if scale is SMALL else ROOT / "results"
+        self.results: Path = args.out / "results"
         self.raw: Dict[str, Path] = {name: getattr(args, name).absolute() for name in TRAINED if getattr(args, name)}
         for name, folder in self.raw.items():
             if not folder.is_dir():
@@ -107,24 +126,25 @@ class Parts:
         small = ["--", "--encoder-layers", "1", "--decoder-layers", "1"] if self.scale is SMALL else []
         return self._benchmark("train", name, *systems, *self.scale.training, *options, *small)
 
-    def _families_in_groups(self) -> List[List[str]]:
-        archs = [system.arch for system in read_systems([f"*_{self.scale.size}"], [], None)]
-        return [archs[first : first + GROUP] for first in range(0, len(archs), GROUP)]
+    def _in_groups(self, name: str, archs: Sequence[str], *options: str) -> List[Stage]:
+        groups = [archs[first : first + GROUP] for first in range(0, len(archs), GROUP)]
+        return [self._steps(f"{name}-{number}", group, *options) for number, group in enumerate(groups, start=1)]
 
     def _train(self) -> List[Stage]:
         archs = [f"transformer_sinusoidal_{self.scale.size}", f"roformer_{self.scale.size}"]
         return [self._steps("train-bf16", archs, "--memory", "--profile")]
 
-    def _families(self) -> List[Stage]:
-        groups = enumerate(self._families_in_groups(), start=1)
-        return [self._steps(f"train-families-{number}", group, "--memory") for number, group in groups]
-
     def _compile(self) -> List[Stage]:
-        """fairseq's own with and without; of the families only compiled, as the part before has the others."""
-        groups = enumerate(self._families_in_groups(), start=1)
+        return [self._steps("train-compiled", ["stock+compile", f"roformer_{self.scale.size}+compile"])]
+
+    def _families(self) -> List[Stage]:
+        """What the parts ``train`` and ``compile`` have not measured."""
+        archs = [system.arch for system in read_systems([f"*_{self.scale.size}"], [], None)]
+        compiled = [arch for arch in archs if arch != f"roformer_{self.scale.size}"]
+        others = [arch for arch in compiled if arch != f"transformer_sinusoidal_{self.scale.size}"]
         return [
-            self._steps(f"train-compiled-{number}", ["stock+compile", *(f"{arch}+compile" for arch in group)])
-            for number, group in groups
+            *self._in_groups("train-families", others, "--memory", "--profile"),
+            *self._in_groups("train-families-compiled", [f"{arch}+compile" for arch in compiled]),
         ]
 
     def _decode(self) -> List[Stage]:
@@ -143,8 +163,10 @@ class Parts:
         archs = list(dict.fromkeys([*load_recipe(recipe).archs, *(system.arch for system in rest)]))
         if self.scale is SMALL:
             archs = ["roformer_tiny", "transformer_sinusoidal_tiny"]
-        out = self.args.out / recipe
-        options = ["--data", self.raw[recipe], "--out", out, "--results", self.results, "--report", out / "report"]
+        out, raw = self.args.out / recipe, self.raw[recipe]
+        if self.scale is SMALL:
+            raw = shortened(recipe, raw, self.args.out / "text" / recipe)
+        options = ["--data", raw, "--out", out, "--results", self.results, "--report", out / "report"]
         script = [SCRIPTS / "reproduce.sh", recipe, *options, *getattr(self.scale, recipe)]
 
         def command(archs: Sequence[str], seeds: Sequence[int]) -> Command:

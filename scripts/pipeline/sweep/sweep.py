@@ -119,10 +119,12 @@ class Sweep:
         """Raises Failure if fairseq cannot read the flags of a system: it would end hours later."""
         from ..training.fairseq_options import parse  # imports fairseq
 
+        kind = self.recipe.kind  # the choices of train.sh, whose parts have options of their own
+        own = ["--optimizer", "fused_adam", "--lr-scheduler", "polynomial_decay" if kind.is_text else "inverse_sqrt"]
+        own += ["--criterion", kind.criterion or "fused_label_smoothed_cross_entropy", "--task", self.recipe.task]
         for system in self.systems:
-            flags = ["--task", self.recipe.task, "--arch", system.arch, *self.recipe.train_flags]
             try:
-                parse([*flags, *self.args.flags, *system.flags])
+                parse([*own, "--arch", system.arch, *self.recipe.train_flags, *self.args.flags, *system.flags])
             except Failure as error:
                 raise Failure(f"{system.title}: {error}") from None
 

@@ -7,6 +7,8 @@ import torch
 
 from pipeline.benchmark.__main__ import main
 from pipeline.benchmark.kinds import KINDS
+from pipeline.paths import ROOT
+from pipeline.provenance import code
 
 SIDES = ("encoder", "decoder")
 SIZES = {"layers": 1, "embed-dim": 32, "ffn-embed-dim": 64, "attention-heads": 4}
@@ -34,5 +36,6 @@ def measured(tmp_path, capsys, *words):
     )
     shown = ["PATH" if word.startswith("/") else word for word in own]
     assert result["command"] == shlex.join(["scripts/benchmark.sh", *shown, "--out", "PATH", *flags])
+    assert result["commit"] == code(ROOT)
     assert result["machine"]["torch"] == torch.__version__ and list(tmp_path.iterdir()) == [out]
     return result

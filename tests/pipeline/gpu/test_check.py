@@ -1,25 +1,25 @@
-"""scripts/check_gpu.sh: the scripts take its commands; what is done is skipped; nothing outlives a cut or a failure."""
+"""scripts/check_gpu.sh: what is done is skipped; nothing outlives a cut or a failure; what was measured is packed."""
 
 import os
 import sys
+import tarfile
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
-from pipeline.benchmark.__main__ import build_parser
-from pipeline.command import Failure, split_at_dashes
+from pipeline.command import Failure
 from pipeline.gpu import check
 from pipeline.gpu.check import Cut, main, run_all
-from pipeline.gpu.parts import FULL, PARTS, SMALL, TRAINED, Parts, Stage
-from pipeline.sweep.options import parse as parse_sweep
+from pipeline.gpu.parts import Parts, Stage
+
+from ...disks import full_disk
 
 
-def parts(tmp_path, scale, *words):
-    texts = [word for recipe in TRAINED for word in (f"--{recipe}", str(tmp_path))]
-    args = check.parse(["--out", str(tmp_path / "out"), *texts, *words])
-    return Parts(args, scale)
+@pytest.fixture(autouse=True)
+def devices(monkeypatch):
+    """A rehearsal hides them for its process."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES", "0"))
 
 
 def rehearse(tmp_path, *names):
@@ -28,40 +28,6 @@ def rehearse(tmp_path, *names):
 
 def python(program):
     return [sys.executable, "-c", program]
-
-
-@pytest.mark.parametrize("scale", [FULL, SMALL], ids=["full", "small"])
-@pytest.mark.parametrize("part", PARTS[1:])
-def test_the_scripts_take_the_commands_of_every_part(tmp_path, scale, part):
-    for stage in parts(tmp_path, scale).stages(part):
-        for script, *words in stage.commands:
-            assert Path(script).is_file()
-            options, _ = split_at_dashes(words)
-            if part in TRAINED:
-                assert parse_sweep(words).recipe == part
-            else:
-                read = build_parser().parse_args(options)
-                assert read.device == scale.device and stage.outputs == [read.out]
-
-
-@pytest.mark.parametrize("recipe, runs", [("multi30k", "3"), ("multi30k", "30"), ("mix", "4"), ("mix", "1")])
-def test_every_training_belongs_to_one_of_the_commands_at_a_time(tmp_path, recipe, runs):
-    shares, whole = parts(tmp_path, FULL, "--runs", runs).stages(recipe)
-    read = [parse_sweep(words) for _, *words in shares.commands]
-    trainings = [(arch, seed) for args in read for arch in args.archs for seed in args.seeds]
-    assert len(read) <= int(runs) and len(set(trainings)) == len(trainings)
-    report = parse_sweep(whole.commands[0][1:])
-    assert set(trainings) == {(arch, seed) for arch in report.archs for seed in (1, 2, 3)}
-    assert report.archs[0].startswith("roformer" if recipe == "multi30k" else "transformer_sinusoidal")
-
-
-def test_lists_may_be_words_one_text_or_several_options(tmp_path, capsys):
-    words = ["--seeds", "1 2", "--seeds", "3", "--parts", "rope", "--parts", "criterion"]
-    args = check.parse(words)
-    assert (args.seeds, args.parts, check.parse([]).seeds) == ([1, 2, 3], ["rope", "criterion"], [1, 2, 3])
-    with pytest.raises(SystemExit, match="2"):
-        check.parse(["--seeds", "1", "--seeds", "1"])
-    assert "--seeds names '1' twice" in capsys.readouterr().err
 
 
 def test_without_text_a_training_is_left_out_unless_it_is_named(tmp_path, capsys, monkeypatch):
@@ -73,11 +39,20 @@ def test_without_text_a_training_is_left_out_unless_it_is_named(tmp_path, capsys
     assert "the part mix needs --mix FOLDER" in capsys.readouterr().err
 
 
-def test_a_relative_folder_is_that_of_the_caller(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text").mkdir()
-    found = parts(tmp_path, SMALL, "--mix", "text")
-    assert found.raw["mix"] == tmp_path / "text"
+def test_a_rehearsal_without_the_texts_names_what_is_missing(tmp_path, capsys):
+    with pytest.raises(Failure, match=r"^not done: mix$"):
+        rehearse(tmp_path, "mix", "--mix", str(tmp_path))
+    assert "train.en not found" in capsys.readouterr().err
+
+
+def test_a_rehearsal_hides_the_gpus(tmp_path, monkeypatch):
+    seen = tmp_path / "seen"
+    stage = Stage(
+        "only", [python(f"import os; open({str(seen)!r}, 'w').write(os.environ['CUDA_VISIBLE_DEVICES'])")], []
+    )
+    monkeypatch.setattr(Parts, "stages", lambda self, part: [stage])
+    rehearse(tmp_path, "rope")
+    assert seen.read_text() == ""
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -100,6 +75,45 @@ def test_a_part_is_done_once_and_a_failure_does_not_end_the_others(tmp_path, cap
     figure.unlink()
     rehearse(tmp_path, "criterion")
     assert ran.read_text() == "xx"
+
+
+def test_a_benchmark_that_fails_does_not_end_the_others_of_its_part_but_a_training_does(tmp_path, capsys, monkeypatch):
+    ran = tmp_path / "ran"
+    bad = Stage("bad", [python("raise ValueError('of this kind')")], [])
+    good = Stage("good", [python(f"open({str(ran)!r}, 'a').write('x')")], [])
+    monkeypatch.setattr(Parts, "stages", lambda self, part: [bad, good])
+    with pytest.raises(Failure, match=r"^not done: mix$"):
+        rehearse(tmp_path, "mix", "--mix", str(tmp_path))
+    assert not ran.exists()
+    with pytest.raises(Failure, match=r"^not done: families$"):
+        rehearse(tmp_path, "families")
+    assert ran.exists() and "families: status 1: ValueError: of this kind" in capsys.readouterr().err
+
+
+def packed(out):
+    with tarfile.open(out / "figures.tar.gz") as archive:
+        return sorted(archive.getnames())
+
+
+def test_figures_reports_and_logs_are_packed_also_after_a_failure_and_a_cut(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    files = [out / name for name in ("results/a.json", "mix/report/report.md", "mix/arch/train.log", "mix/data/bin")]
+    writes = "for path in map(__import__('pathlib').Path, {}): path.parent.mkdir(parents=True); path.write_text('x')"
+    stages = [Stage("good", [python(writes.format([str(path) for path in files[1:]]))], [])]
+    stages[:0] = [Stage("figure", [python(f"open({str(files[0])!r}, 'w')")], [files[0]])]
+    monkeypatch.setattr(Parts, "stages", lambda self, part: stages)
+    rehearse(tmp_path, "rope")
+    first = ["mix/arch/train.log", "mix/report/report.md", "results/a.json", "rope/figure.log", "rope/good.log"]
+    assert packed(out) == first
+    stages[:] = [Stage("bad", [python("raise ValueError")], [])]
+    with pytest.raises(Failure):
+        rehearse(tmp_path, "decode")
+    assert packed(out) == sorted([*first, "decode/bad.log"])
+    monkeypatch.setattr(check, "MINUTE", 0.0)
+    with pytest.raises(Failure, match="train: the time is over"):
+        rehearse(tmp_path, "train", "--minutes", "1")
+    assert packed(out) == sorted([*first, "decode/bad.log", "train/bad.log"])
+    assert not list(out.glob(".*"))
 
 
 def test_a_stage_is_done_again_where_the_code_has_changed(tmp_path, monkeypatch):
@@ -147,3 +161,8 @@ def test_the_error_is_of_this_attempt(tmp_path):
         run_all([python("import os; os.kill(os.getpid(), 9)")], log, forever)
     with pytest.raises(Cut):
         run_all([python("import time; time.sleep(60)")], log, time.monotonic())
+
+
+def test_a_full_disk_is_the_error(tmp_path):
+    with full_disk(tmp_path / "full", 4096) as disk, pytest.raises(Failure, match=f"no room is left in {disk}"):
+        run_all([python("print('x' * 99999)")], disk / "log", time.monotonic() + 60)
