@@ -19,8 +19,8 @@ TRAINED = ("multi30k", "mix")
 PARTS = ("tests", "train", "compile", "decode", "rope", "criterion", "families", *TRAINED)
 GROUP = 2
 """How many families a benchmark measures beside fairseq's. It begins anew after a cut, and fails if one fails."""
-LINES = 16
-"""How much of each text a rehearsal takes."""
+TRAINING_LINES, LINES = 512, 16
+"""How much of the training text, and of each other, a rehearsal takes."""
 
 Command = List[str]
 
@@ -69,7 +69,7 @@ SMALL = Scale(
     rope=("--sentences", "2", "--repeats", "2"),
     criterion=_SMALL,
     multi30k=_SHORT,
-    mix=_SHORT,
+    mix=("--device-tokens", "1000", *_SHORT),  # 25,000 need many small batches of a short text
 )
 
 
@@ -82,7 +82,8 @@ def shortened(name: str, raw: Path, out: Path) -> Path:
     recipe = load_recipe(name)
     for corpus in (recipe.train, recipe.valid, *recipe.tests):
         for lang in (recipe.source, recipe.target):
-            lines = islice(text.raw_file(text.find(str(raw / corpus), lang)), LINES)
+            most = TRAINING_LINES if corpus == recipe.train else LINES
+            lines = islice(text.raw_file(text.find(str(raw / corpus), lang)), most)
             write_text(out / f"{corpus}.{lang}", "".join(f"{line}\n" for line in lines))
     return out
 
