@@ -123,7 +123,7 @@ def test_what_a_killed_script_left_running_keeps_the_run(data, tmp_path):
         process.wait()
         kept = (out / "settings").read_text()
         failed = run(*words(data, out), fails=True)
-        one_line(failed, f"another command works in {out} (train.sh, process")
+        one_line(failed, f"another command works in {out} (process ", f", left by train.sh, process {process.pid})")
         assert (out / "settings").read_text() == kept and not list(tmp_path.glob("run.old*"))
     finally:
         os.killpg(process.pid, signal.SIGKILL)
