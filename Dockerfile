@@ -14,7 +14,7 @@ ARG TORCH_INDEX=
 ENV PIP_EXTRA_INDEX_URL=$TORCH_INDEX PIP_NO_CACHE_DIR=1
 WORKDIR /fairseq_rope
 COPY . .
-RUN scripts/install.sh || { cat .venv/install.log; exit 1; }
+RUN scripts/install.sh
 
 # the same folder without the compiler
 FROM python:3.11.7-slim-bookworm

@@ -15,10 +15,19 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
+    keywords="fairseq transformer position-encoding rope alibi tupe machine-translation",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+    ],
     packages=find_packages(include=["fairseq_rope", "fairseq_rope.*"]),
     package_data={"fairseq_rope": ["py.typed"]},
     entry_points={"console_scripts": ["fairseq-rope = fairseq_rope.__main__:main"]},
-    python_requires=">=3.9",
+    python_requires=">=3.10",
     install_requires=[
         # the official release does not import on Python 3.11 and later; the fork has the same code and module name
         'fairseq==0.12.2; python_version < "3.11"',
@@ -33,11 +42,12 @@ setup(
     extras_require={
         "test": [
             *["pytest", "pytest-xdist", "ruff", "mypy"],
-            'import-linter>=2.16; python_version >= "3.10"',  # older ones find no cycles
+            "import-linter>=2.16",  # older ones find no cycles
             "setuptools>=70.1",  # the first that builds a wheel by itself
         ],
         "scripts": [
             'tomli; python_version < "3.11"',  # recipes are TOML
+            *["msgspec>=0.19", "filelock>=3.12"],  # recipes and records; one command at a time
             *["jinja2>=3.1", "markdown-it-py>=3.0"],  # the report
             "sentencepiece>=0.2",  # prepare.sh --subwords sentencepiece
         ],

@@ -1,11 +1,8 @@
 """Position encodings for machine translation and language models: a fairseq plugin for ``--user-dir``.
 
 Importing the package registers its models and architectures with fairseq, and adds the few classes in fairseq's
-checkpoints to the list of PyTorch's safe loading. It changes seven things in fairseq: loading refuses a checkpoint
-whose options are programs; training joins the processes that torchrun started; a continued training sees the same
-batches, goes on in several processes, and in half precision with the parameters in fp32; ``masked_lm`` masks other
-tokens in each epoch; ``--amp`` unscales gradients once. It gives NumPy 2 back one name that fairseq needs. The import
-reads neither the command line nor the environment.
+checkpoints to the list of PyTorch's safe loading. It also changes fairseq in the few places that
+:mod:`fairseq_rope.fairseq_patches` lists. The import reads neither the command line nor the environment.
 """
 
 import logging
@@ -16,20 +13,15 @@ __version__ = "0.2.0"
 _handlers, _level = logging.root.handlers[:], logging.root.level
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
-from . import architectures, numpy_names, wordpieces  # noqa: E402, F401
-from .checkpoints import evaluated  # noqa: E402
+from . import architectures, fairseq_patches, wordpieces  # noqa: E402, F401
 from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
 from .decoding import task  # noqa: E402, F401
 from .language_model import RoFormerLanguageModel  # noqa: E402
 from .masked_lm import RoFormerMaskedModel  # noqa: E402
-from .training import amp, criterion, distributed, masked_criterion, optimizer, resumption  # noqa: E402, F401
+from .training import criterion, masked_criterion, optimizer  # noqa: E402, F401
 from .translation import RoFormerModel  # noqa: E402
 
-amp.install()
-distributed.install()
-evaluated.install()
-numpy_names.install()
-resumption.install()
+fairseq_patches.install()
 logging.root.handlers[:] = _handlers
 logging.root.setLevel(_level)
 

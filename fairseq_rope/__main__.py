@@ -2,11 +2,13 @@
 
 ::
 
+    fairseq-rope                                                 five things to do
     fairseq-rope info                                            the folder for --user-dir, encodings, architectures
     fairseq-rope info --user-dir                                 that folder alone
     fairseq-rope options                                         the flags of each encoding, for fairseq-train
     fairseq-rope average FOLDER --last 5 --out FILE              the mean of a run's last checkpoints
     fairseq-rope convert CHECKPOINT --to half --out FILE         the same model in another form
+    fairseq-rope convert CHECKPOINT --position rope --out FILE   a model with other positions, to train on
     fairseq-rope export RUN OUT --quantization int8              a folder for CTranslate2
     fairseq-rope plot bias RUN --side decoder --out FILE.png     what positions contribute
 
@@ -27,18 +29,30 @@ from typing import Any, Iterator, Optional, Sequence
 from . import info
 from .arguments import PROGRAM, Parser, number, png_file, whole_number
 from .checkpoints.average import KINDS, average_checkpoints, find_checkpoints
-from .checkpoints.convert import FORMS, convert_file
+from .checkpoints.convert import FORMS, change_model, convert_file
 from .checkpoints.files import save_checkpoint
+from .checkpoints.positions import LIMITS
 from .export import QUANTIZATIONS, export
 from .inspection import pictures
 from .inspection.terms import Rotation
-from .options import SIDES
+from .options import SIDES, add_position_args
+from .positions import POSITIONS
 
 LAST = 5  # checkpoints to average
 
+WELCOME = """fairseq_rope: position encodings for translation and language models with fairseq
+
+see what there is            fairseq-rope info; fairseq-rope options
+train a model                fairseq-train DATA --user-dir "$(fairseq-rope info --user-dir)" --arch roformer_base ...
+change a trained model       fairseq-rope convert CHECKPOINT --position rope --out FILE
+translate fast without it    fairseq-rope export RUN OUT --quantization int8
+look at what positions do    fairseq-rope plot bias RUN --out FILE.png
+
+fairseq-rope COMMAND --help has the options. Scripts that prepare, train, average, score and compare are in a clone."""
+
 
 def _add_info(commands: Any) -> None:
-    parser = commands.add_parser("info", help="print the --user-dir folder, encodings, architectures (the default)")
+    parser = commands.add_parser("info", help="print the --user-dir folder, encodings, architectures")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--user-dir", action="store_true", help="print only the folder for fairseq's --user-dir")
     size: Any = dict(type=whole_number(info.SMALLEST_VOCABULARY), default=info.VOCABULARY, metavar="N")
@@ -71,13 +85,35 @@ def _average(args: argparse.Namespace) -> str:
 
 
 def _add_convert(commands: Any) -> None:
-    parser = commands.add_parser("convert", help="convert a model to another form")
+    parser = commands.add_parser("convert", help="convert a model to another form, or give it other positions")
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the checkpoint, or folder, to convert")
-    parser.add_argument(
-        "--to", choices=FORMS, required=True, help="; ".join(f"{form}: {what}" for form, what in FORMS.items())
-    )
+    parser.add_argument("--to", choices=FORMS, help="; ".join(f"{form}: {what}" for form, what in FORMS.items()))
+    parser.add_argument("--position", choices=sorted(POSITIONS), help="position encoding of all sides from now on")
+    positions = parser.add_argument_group("new positions")
+    add_position_args(positions)
+    for limit in LIMITS:
+        what = "rows of tables with a row for each position (default: as before)"
+        positions.add_argument(f"--{limit.replace('_', '-')}", type=whole_number(1), metavar="N", help=what)
+    positions.add_argument("--seed", type=whole_number(0), metavar="N", help="of new parameters (default: 1)")
+    both = "the dictionary with further types at its end; of source and target, if they have one each"
+    parser.add_argument("--dictionary", type=Path, nargs="+", default=[], metavar="FILE", help=both)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file or folder to write")
-    parser.set_defaults(run=lambda args: f"{args.out}: {convert_file(args.checkpoint, args.to, args.out)}")
+    parser.set_defaults(run=_convert, usage_error=parser.error)
+
+
+def _convert(args: argparse.Namespace) -> str:
+    others = ("checkpoint", "to", "seed", "dictionary", "out", "run", "usage_error")
+    fields = {name: value for name, value in vars(args).items() if name not in others and value not in (None, False)}
+    if bool(args.to) == bool(fields or args.dictionary):
+        args.usage_error("give either --to, or --position and the like, or --dictionary")
+    if len(args.dictionary) > 2:
+        args.usage_error("--dictionary takes one file, or that of the source and that of the target")
+    if args.to:
+        became = convert_file(args.checkpoint, args.to, args.out)
+    else:
+        seed = 1 if args.seed is None else args.seed
+        became = change_model(args.checkpoint, fields, seed, args.dictionary, args.out)
+    return f"{args.out}: {became}"
 
 
 def _add_export(commands: Any) -> None:
@@ -147,7 +183,7 @@ def _plot(args: argparse.Namespace) -> str:
 
 def _parser() -> Parser:
     parser = Parser(prog=PROGRAM, description="Position encodings for machine translation, a plugin for fairseq.")
-    parser.set_defaults(run=lambda args: info.overview())
+    parser.set_defaults(run=lambda args: WELCOME)
     commands = parser.add_subparsers(metavar="COMMAND")
     for add in (_add_info, _add_average, _add_convert, _add_export, _add_plot):
         add(commands)

@@ -7,60 +7,15 @@ the reference for speed and quality.
 
 import fnmatch
 import importlib.util
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
-from fairseq.models.transformer.transformer_legacy import base_architecture
-from fairseq.models.transformer_lm import base_lm_architecture
 
 from . import language_model, masked_lm, translation  # noqa: F401  (register the models that the names below belong to)
 from .fields import fill
-from .options import SIDES
+from .kinds import KINDS, Kind
 from .positions import POSITIONS
-
-SIZES: Dict[str, Dict[str, Any]] = {
-    "base": dict(embed_dim=512, ffn_embed_dim=2048, attention_heads=8, layers=6, dropout=0.1),
-    "big": dict(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16, layers=6, dropout=0.3),
-    "iwslt_de_en": dict(embed_dim=512, ffn_embed_dim=1024, attention_heads=4, layers=6, dropout=0.1),
-    "multi30k": dict(embed_dim=128, ffn_embed_dim=256, attention_heads=4, layers=4, dropout=0.3),
-    "tiny": dict(embed_dim=128, ffn_embed_dim=256, attention_heads=4, layers=2, dropout=0.1),
-}
-"""Of translation: dimensions of both sides; ``base`` and ``big`` as in Vaswani et al. 2017, table 3."""
-
-LANGUAGE_SIZES: Dict[str, Dict[str, Any]] = {
-    "base": dict(embed_dim=768, ffn_embed_dim=3072, attention_heads=12, layers=12),
-    "small": dict(embed_dim=256, ffn_embed_dim=1024, attention_heads=4, layers=4),
-    "tiny": dict(embed_dim=128, ffn_embed_dim=256, attention_heads=4, layers=2),
-}
-"""Of language models; ``base`` as in BERT, and as RoFormer's and TUPE's experiments have it."""
-
-ENWIK8: Dict[str, Any] = dict(LANGUAGE_SIZES["base"], attention_dropout=0.0)
-"""RoFormer's experiment with linear attention (section 4.4), which has no weights to drop."""
-
-
-class Kind(NamedTuple):
-    """What the architectures of one kind of model have in common."""
-
-    infix: str  # between family and size in their names
-    model: str  # the name of the plugin's model, and of its base size
-    stock: str  # fairseq's model of this kind
-    sides: Tuple[str, ...]
-    sizes: Dict[str, Dict[str, Any]]
-    defaults: Dict[str, Any]  # of options that have no side
-    fill: Callable[[Any], None]  # fairseq's defaults, as far as its model does not fill them in itself
-
-
-KINDS = (
-    Kind("", "roformer", "transformer", SIDES, SIZES, {}, base_architecture),
-    Kind("mlm_", "roformer_mlm", "roberta", ("encoder",), LANGUAGE_SIZES, {}, lambda args: None),
-    Kind(
-        *("lm_", "roformer_lm", "transformer_lm", ("decoder",), {**LANGUAGE_SIZES, "enwik8": ENWIK8}),
-        dict(dropout=0.1, attention_dropout=0.1, activation_fn="gelu"),  # as in GPT, and in fairseq's RoBERTa
-        base_lm_architecture,
-    ),
-)
-"""Translation, masked language models, causal ones."""
 
 FAMILIES: Dict[str, str] = {
     # an inherited family is the base class's own
@@ -83,7 +38,7 @@ ARCHITECTURES: Dict[str, Architecture] = {}
 
 REFERENCE = "fairseq_transformer"
 
-UNSIZED = tuple(kind.model for kind in KINDS)
+UNSIZED = tuple(kind.model for kind in KINDS.values())
 """The models' own names stand for ``roformer_base`` and so on, for configurations that choose everything by fields."""
 
 
@@ -136,8 +91,6 @@ def _set_size(args: Any, kind: Kind, size: str) -> None:
 def _set_architecture(args: Any, kind: Kind, size: str, position: str) -> None:
     for side in kind.sides:
         setattr(args, f"{side}_position", getattr(args, f"{side}_position", None) or position)
-    # the encoding is the position term: fairseq's own is never added
-    args.no_token_positional_embeddings = True
     used = [POSITIONS.get(getattr(args, f"{side}_position")) for side in kind.sides]
     if any(encoding is not None and encoding.attention == "linear" for encoding in used):
         _set_defaults(args, dict(attention_dropout=0.0))  # it forms no weights to drop
@@ -150,7 +103,7 @@ def _register(model: str, name: str, architecture: Callable[..., None], *values:
     register_model_architecture(model, name)(lambda args: fill(lambda given: architecture(given, *values), args))
 
 
-for _kind in KINDS:
+for _kind in KINDS.values():
     for _size in _kind.sizes:
         for _family, _position in FAMILIES.items():
             _name = f"{_family}_{_kind.infix}{_size}"

@@ -18,11 +18,11 @@ NO_FLAGS = (
     *("decoder_input_dim", "add_bos_token", "base_shuffle"),
     *TEXTS,
 )
-"""Fields that are handed on as they are: the architecture and what it sets, what fairseq's presets derive from other
-fields, and two whose flags fairseq parses into what its model cannot read."""
+"""Fields that are handed on as they are: the architecture, a flag that is no masked model's and that all refuse, what
+fairseq's presets derive from other fields, and two whose flags fairseq parses into what its model cannot read."""
 
-KEPT = ("max_target_positions",)
-"""Fields that :func:`keep` writes, and that are flags of some models alone."""
+KEPT = ("max_target_positions", "dictionaries")
+"""Fields that :func:`keep` writes, and that are flags of some models alone, or of none."""
 
 
 def fill(architecture: Callable[[Any], None], args: Any) -> None:

@@ -46,6 +46,6 @@ def load(kind: str, archives: Any, folder: str, checkpoint_file: str, data: str,
             check_name(Path(place), signs)
     found: Dict[str, Any] = hub_utils.from_pretrained(folder, checkpoint_file, data, archives, **options)
     for model in found["models"]:
-        if not isinstance(model, KINDS[kind].model):
+        if not isinstance(model, KINDS[kind].base):
             raise ValueError(f"{folder} has no {kind} model: it is a {type(model).__name__}")
     return found

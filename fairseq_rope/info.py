@@ -10,7 +10,9 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import build_model
 
-from .architectures import ARCHITECTURES, KINDS, REFERENCE, SIZES
+from . import products
+from .architectures import ARCHITECTURES, REFERENCE
+from .kinds import KINDS, SIZES
 from .options import add_encoding_args
 from .positions import POSITIONS
 
@@ -33,7 +35,7 @@ def count_parameters(arch: str, vocabulary: int) -> int:
 
 def overview(vocabulary: int = VOCABULARY) -> str:
     """The folder for ``--user-dir``, the encodings, and the architectures with their numbers of parameters."""
-    translation, *others = KINDS
+    translation, *others = KINDS.values()
     kinds = {arch: position for arch, (position, _, kind) in ARCHITECTURES.items() if kind is translation}
     kinds.update({f"{REFERENCE}_{size}": "fairseq's own model" for size in SIZES})
     rows = [("architecture (--arch)", "position", "parameters")]
@@ -42,6 +44,7 @@ def overview(vocabulary: int = VOCABULARY) -> str:
     return "\n".join(
         [
             f"--user-dir {USER_DIR}",
+            f"products in fp32 on this processor: {products.explanation()}",
             "",
             f"position encodings (--encoder-position, --decoder-position): {', '.join(POSITIONS)}",
             "",

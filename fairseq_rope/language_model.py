@@ -12,17 +12,19 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerL
 from . import hub
 from .fields import keep, parse_fields
 from .kinds import check_task
-from .loading import KnowsEncodings
-from .options import add_position_args, build_position, encodings_of, reject_unsupported
+from .loading import ComparesCheckpoints
+from .options import add_position_args, build_position, reject_unsupported
+from .products import accelerate
 from .stacks import PositionalTransformerDecoder
 from .training.dropout import replace_dropout
+from .training.freezing import add_freezing_args, freeze
 
 LIMITS = ("max_target_positions", "tokens_per_sample")
 """Options of fairseq's task, of which the first that is given is the longest text of the model, in tokens."""
 
 
 @register_model("roformer_lm")
-class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
+class RoFormerLanguageModel(ComparesCheckpoints, TransformerLanguageModel):
     """fairseq's causal language model, with the position encoding chosen by name.
 
     The special symbol is ``<s>``, which only ``--add-bos-token`` puts before a text: running text has none.
@@ -48,6 +50,7 @@ class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
         """Adds the flags of fairseq's language model, ``--decoder-position`` and each encoding's own."""
         gen_parser_from_dataclass(parser, TransformerLanguageModelConfig(), delete_default=True)
         add_position_args(parser, ["decoder"])
+        add_freezing_args(parser)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerLanguageModel":
@@ -73,6 +76,8 @@ class RoFormerLanguageModel(KnowsEncodings, TransformerLanguageModel):
         position = build_position(cfg, "decoder", embed_tokens, source.bos())
         model = cls(PositionalTransformerDecoder(cfg, target, embed_tokens, position, no_encoder_attn=True))
         model.begins_with_symbol = begins_with_symbol
-        model.encodings = encodings_of(args)
+        model.compare_with(args, given, task)
         replace_dropout(model)
+        accelerate(model, args)
+        freeze(model, args)
         return model

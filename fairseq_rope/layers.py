@@ -2,6 +2,7 @@
 
 from typing import Any, Dict, List, Optional, Tuple
 
+import torch.nn.functional as F
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
@@ -29,6 +30,7 @@ class PositionalEncoderLayer(TransformerEncoderLayerBase):
         self._shared_position = Unregistered(position)
         super().__init__(cfg)
         self.can_use_fastpath = False
+        _use_swish(self, cfg)
         for name in FAST_PATH_COPIES:
             self._parameters.pop(name, None)
 
@@ -59,6 +61,7 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
         self._shared_position = Unregistered(position)
         super().__init__(cfg, no_encoder_attn)
         self.need_attn = False  # attention weights only when they are asked for
+        _use_swish(self, cfg)
 
     def build_self_attention(
         self, embed_dim: int, cfg: Any, add_bias_kv: bool = False, add_zero_attn: bool = False
@@ -105,6 +108,11 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
                 need_attn,
                 need_head_weights,
             )
+
+
+def _use_swish(layer: Any, cfg: Any) -> None:
+    if getattr(cfg, "swish", False):
+        layer.activation_fn = F.silu
 
 
 def _build_attention(layer: Any, embed_dim: int, cfg: Any, side: Any, **kwargs: Any) -> PositionalMultiheadAttention:

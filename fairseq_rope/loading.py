@@ -1,51 +1,162 @@
-"""Tells when a model takes parameters that were trained with another position encoding.
+"""Compares a model with the checkpoint that it loads: its position encodings, and the words of its dictionaries.
 
-Many encodings have the same parameters, or none, and fairseq compares names and shapes alone. FSDP is not covered.
+Many encodings have the same parameters, or none, and many dictionaries the same size; fairseq compares names and shapes
+alone. FSDP is not covered.
 """
 
+import hashlib
 import logging
 from collections import OrderedDict
-from typing import Any, Dict, Mapping, Optional
+from pathlib import Path
+from typing import Any, Dict, Mapping, NamedTuple, Optional
 
+from fairseq.data import Dictionary
 from fairseq.distributed.utils import get_global_rank
 from torch import Tensor
 
-from .options import Encodings, changes
+from .fields import keep
+from .options import SIDES, Encodings, changes, encodings_of
 
 logger = logging.getLogger(__name__)
 
+FORMER_FLAG = "no_token_positional_embeddings"
+
+TABLE = "embed_tokens.weight"
+"""The end of the names of embeddings."""
+
+
+class Words(NamedTuple):
+    """The words of a dictionary, and where it is."""
+
+    place: str
+    digest: str  # the same for the same words in the same order
+
+
+Dictionaries = Dict[str, Words]
+"""By the side of the model."""
+
+
+class DictionaryError(ValueError):
+    """A model's dictionary is not that of the parameters."""
+
 
 class Parameters(OrderedDict):
-    """The parameters in a checkpoint, with the encodings of the model that was trained; copies are without them."""
+    """The parameters in a checkpoint, with what they were trained with; copies are without it."""
 
     encodings: Encodings = {}
+    dictionaries: Dictionaries = {}
 
     def __reduce__(self) -> Any:  # a checkpoint that is saved again has fairseq's form
-        kept = {name: value for name, value in vars(self).items() if name != "encodings"}
+        kept = {name: value for name, value in vars(self).items() if name not in ("encodings", "dictionaries")}
         return OrderedDict, (), kept or None, None, iter(self.items())
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Tensor], encodings: Encodings) -> "Parameters":
+    def of(
+        cls, parameters: Mapping[str, Tensor], encodings: Encodings, dictionaries: Optional[Dictionaries] = None
+    ) -> "Parameters":
         """Takes the attributes over as well: PyTorch keeps the versions of modules in one (``_metadata``)."""
         made = cls(parameters)
-        vars(made).update(getattr(parameters, "__dict__", {}), encodings=encodings)
+        attributes = getattr(parameters, "__dict__", {})
+        vars(made).update(attributes, encodings=encodings, dictionaries=dictionaries or {})
         return made
 
 
-class KnowsEncodings:
-    """A model that compares its encodings with those of the checkpoints that it loads."""
+class ComparesCheckpoints:
+    """A model that compares what it was built with to what the parameters that it loads were trained with."""
 
     encodings: Encodings = {}
-    """Those of its configuration."""
+    dictionaries: Dictionaries = {}
+
+    def compare_with(self, args: Any, cfg: Any, task: Any) -> None:
+        """Keeps what to compare; digests of the dictionaries also go into checkpoints.
+
+        Args:
+            args: the model's options.
+            cfg: the section ``model`` of a configuration, if ``args`` were made of one.
+            task: fairseq's; it names the folder of the data.
+        """
+        options = getattr(task, "cfg", None) or getattr(task, "args", None)
+        data = str(getattr(options, "data", None) or "the data")
+        stacks = {side: getattr(self, side, None) for side in SIDES}
+        self.encodings = encodings_of(args)
+        self.dictionaries = {
+            side: Words(data, digest(stack.dictionary)) for side, stack in stacks.items() if stack is not None
+        }
+        args.dictionaries = {side: words.digest for side, words in self.dictionaries.items()}
+        keep(cfg, dictionaries=args.dictionaries)
 
     def load_state_dict(
         self, state_dict: Any, strict: bool = True, model_cfg: Optional[Any] = None, args: Optional[Any] = None
     ) -> Any:
-        """As in fairseq; it warns if the model was trained with other encodings."""
+        """As in fairseq; it warns if the model was trained with other encodings.
+
+        Raises:
+            DictionaryError: the parameters are of other words.
+        """
         changed = changes(self.encodings, getattr(state_dict, "encodings", {}))
         if changed and get_global_rank() == 0:
             logger.warning("the parameters were trained with %s", changed)
+        self._check_dictionaries(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)  # type: ignore[misc]
+
+    def _check_dictionaries(self, parameters: Mapping[str, Tensor]) -> None:
+        remedy = "binarise the text with the model's (fairseq-preprocess --srcdict, --tgtdict)"
+        for side, trained in getattr(parameters, "dictionaries", {}).items():
+            own = self.dictionaries.get(side, trained)
+            if own.digest != trained.digest:
+                raise DictionaryError(
+                    f"the {side}'s dictionary in {own.place} ({own.digest}) is not that of {trained.place} "
+                    f"({trained.digest}): {remedy}"
+                )
+        for name, table in self.named_parameters(remove_duplicate=False):  # type: ignore[attr-defined]
+            if name.endswith(TABLE) and name in parameters and len(table) != len(parameters[name]):
+                side = name.split(".")[0]
+                raise DictionaryError(
+                    f"the {side}'s dictionary in {self.dictionaries[side].place} has {len(table)} types, that of the "
+                    f"parameters {len(parameters[name])}: {remedy}"
+                )
+
+
+def digest(dictionary: Dictionary) -> str:
+    """The number of types and a part of the SHA-256 of all of them, in their order, as checkpoints have it."""
+    words = "\n".join(dictionary.symbols).encode("utf-8", "surrogatepass")
+    return f"{len(dictionary.symbols)} types, SHA-256 {hashlib.sha256(words).hexdigest()[:12]}"
+
+
+def dictionaries_of(state: Dict[str, Any], path: Path) -> Dictionaries:
+    """The dictionaries with which a model was trained, as far as they are known.
+
+    They are in its configuration. If that is of an earlier version, they may be beside it, as in a model folder.
+
+    Args:
+        state: the checkpoint, as fairseq loads it.
+        path: of its file.
+    """
+    cfg = configuration_in(state)
+    kept = getattr(cfg, "dictionaries", None)
+    if kept:
+        return {side: Words(str(path), kept[side]) for side in kept}
+    found, sides = {}, list(encodings_of(cfg))
+    task = getattr(state.get("cfg"), "task", None) or state.get("args")
+    for side, option in zip(SIDES, ("source_lang", "target_lang")):
+        file = path.with_name(f"dict.{getattr(task, option, None)}.txt" if len(sides) > 1 else "dict.txt")
+        tables = [table for name, table in state["model"].items() if name.startswith(side) and name.endswith(TABLE)]
+        if side in sides and tables and file.is_file():
+            dictionary = Dictionary.load(str(file))
+            if sides == ["encoder"]:
+                dictionary.add_symbol("<mask>")  # as the tasks of masked models do
+            if len(dictionary) == len(tables[0]):
+                found[side] = Words(str(file), digest(dictionary))
+    return found
+
+
+def forget_former_flag(cfg: Any) -> None:
+    """Changes the configuration in a checkpoint of an earlier version, whose architectures set a flag of fairseq.
+
+    Now they refuse that flag, which would be the user's own.
+    """
+    if encodings_of(cfg) and getattr(cfg, FORMER_FLAG, False):
+        setattr(cfg, FORMER_FLAG, False)
 
 
 def configuration_in(state: Dict[str, Any]) -> Any:

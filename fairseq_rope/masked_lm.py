@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional
 import torch
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaEncoder, RobertaModel
-from fairseq.models.roberta.model import base_architecture
+from fairseq.models.roberta.model import RobertaLMHead, base_architecture
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
@@ -14,14 +14,27 @@ from torch import Tensor, nn
 from . import hub
 from .fields import keep, parse_fields
 from .kinds import check_task
-from .loading import KnowsEncodings
+from .loading import ComparesCheckpoints
 from .masked_hub import MaskedHub, bpe_options
-from .options import add_position_args, build_position, encodings_of, reject_unsupported
+from .options import add_position_args, build_position, reject_unsupported
+from .products import accelerate, linear
 from .stacks import PositionalTransformerEncoder
 from .training.dropout import replace_dropout
+from .training.freezing import add_freezing_args, freeze
 
 INITIAL_STD = 0.02  # of all weights, in BERT
 EPS = 1e-5  # of fairseq's layer norms
+
+
+class MaskedHead(RobertaLMHead):
+    """RoBERTa's head."""
+
+    def forward(self, features: Tensor, masked_tokens: Optional[Tensor] = None, **kwargs: Any) -> Tensor:
+        """``(B, T, C)``, or the masked tokens of it, ``(N, C)`` -> logits ``(B, T, V)`` or ``(N, V)``."""
+        if masked_tokens is not None:
+            features = features[masked_tokens]
+        x = self.layer_norm(self.activation_fn(self.dense(features)))
+        return linear(x, self.weight) + self.bias
 
 
 class RoFormerMaskedEncoder(RobertaEncoder):
@@ -39,6 +52,9 @@ class RoFormerMaskedEncoder(RobertaEncoder):
             kwargs["token_embeddings"] = embeddings + self.token_type
         return super().extract_features(src_tokens, return_all_hiddens, **kwargs)
 
+    def build_lm_head(self, *args: Any, **options: Any) -> MaskedHead:
+        return MaskedHead(*args, **options)
+
     def build_encoder(self, args: Any, dictionary: Any, embed_tokens: nn.Embedding) -> PositionalTransformerEncoder:
         cfg = TransformerConfig.from_namespace(args)
         position = build_position(cfg, "encoder", embed_tokens, special_idx=None, limit_flag="--max-positions")
@@ -52,7 +68,7 @@ class RoFormerMaskedEncoder(RobertaEncoder):
 
 
 @register_model("roformer_mlm")
-class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
+class RoFormerMaskedModel(ComparesCheckpoints, RobertaModel):
     """fairseq's RoBERTa, with the position encoding chosen by name.
 
     ``RoFormerMaskedModel.from_pretrained(folder, "checkpoint.pt", data, tokenizer=..., bpe=...)`` loads any
@@ -110,6 +126,7 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
             "--token-type-embedding", action="store_true", help="add one trained vector to every token, as BERT does"
         )
         add_position_args(parser, ["encoder"])
+        add_freezing_args(parser)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerMaskedModel":
@@ -135,8 +152,10 @@ class RoFormerMaskedModel(KnowsEncodings, RobertaModel):
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))
         if args.untie_weights_roberta:
             nn.init.normal_(model.encoder.lm_head.weight, std=INITIAL_STD)
-        model.encodings = encodings_of(args)
+        model.compare_with(args, given, task)
         replace_dropout(model)
+        accelerate(model, args)
+        freeze(model, args)
         _set_eps(model, getattr(args, "layer_norm_eps", None))
         return model
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
 
-from .positions import POSITIONS, PositionEncoding, Stack
+from .positions import POSITIONS, PositionEncoding, SideConfig
 
 SIDES = ("encoder", "decoder")
 
@@ -23,6 +23,20 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
             choices=sorted(POSITIONS),
             help=f"position encoding of the {side}'s self-attention",
         )
+    parser.add_argument(
+        "--position-shift",
+        type=int,
+        default=0,
+        metavar="K",
+        help="in training, add an offset from 0 to K to the positions of each sequence (SHAPE)",
+    )
+    parser.add_argument(
+        "--position-sample",
+        type=int,
+        default=0,
+        metavar="K",
+        help="in training, draw the positions of each batch from 0 to K - 1, in ascending order",
+    )
     add_encoding_args(parser, *POSITIONS)
 
 
@@ -43,6 +57,11 @@ def _options(*names: str) -> Dict[str, "dataclasses.Field[Any]"]:
     """The options of these encodings, some of which share a prefix: configuration name to field."""
     encodings = [POSITIONS[name] for name in names]
     return {f"{e.prefix}_{field.name}": field for e in encodings for field in dataclasses.fields(e.Options)}
+
+
+def option_names(*names: str) -> Tuple[str, ...]:
+    """The names, in a configuration, of the options of these encodings."""
+    return tuple(_options(*names))
 
 
 def _flag(option: str) -> str:
@@ -75,7 +94,7 @@ def build_position(
             f"--{side}-embed-dim {side_cfg.embed_dim} must be divisible by "
             f"--{side}-attention-heads {side_cfg.attention_heads}"
         )
-    stack = Stack(
+    config = SideConfig(
         embed_dim=side_cfg.embed_dim,
         num_heads=side_cfg.attention_heads,
         max_positions=cfg.max_source_positions if side == "encoder" else cfg.max_target_positions,
@@ -83,10 +102,16 @@ def build_position(
         causal=side == "decoder",
         special_idx=special_idx,
         limit_flag=limit_flag,
+        shift=int(getattr(cfg, "position_shift", None) or 0),
+        sample=int(getattr(cfg, "position_sample", None) or 0),
     )
-    if stack.max_positions < 1:
-        raise ValueError(f"{stack.limit} must be at least 1, not {stack.max_positions}")
-    return POSITIONS[name](stack, position_options(cfg, name))
+    if config.max_positions < 1:
+        raise ValueError(f"{config.limit} must be at least 1, not {config.max_positions}")
+    if config.sample > config.max_positions:
+        raise ValueError(
+            f"--position-sample {config.sample} is above {config.limit} {config.max_positions}: raise that"
+        )
+    return POSITIONS[name](config, position_options(cfg, name))
 
 
 def position_options(cfg: Any, name: str) -> Any:
@@ -134,10 +159,12 @@ def reject_unsupported(args: Any) -> None:
     by_name = "--encoder-position and --decoder-position"
     one_table = "the embeddings of this model are one table"
     unsupported = {
+        "no_token_positional_embeddings": f"choose `none` with {by_name}, or --arch transformer_none_*",
         "encoder_learned_pos": f"choose `learned` with {by_name}",
         "decoder_learned_pos": f"choose `learned` with {by_name}",
         "adaptive_input": one_table,
         "character_embeddings": one_table,
+        "char_inputs": one_table,
         "tie_adaptive_weights": one_table,
         "cross_self_attention": "its keys mix source and target, which have no common positions",
         "encoder_xformers_att_config": "the attention of this model is PyTorch's own",
@@ -148,17 +175,37 @@ def reject_unsupported(args: Any) -> None:
         if getattr(args, option, None):
             raise ValueError(f"--{option.replace('_', '-')} is not supported here: {reason}")
     _reject_unused(args)
+    _reject_drawn(args)
+
+
+def _reject_drawn(args: Any) -> None:
+    """Raises ValueError for positions that are to be drawn in training and would change nothing, or are drawn twice."""
+    shift, sample = (getattr(args, name, None) or 0 for name in ("position_shift", "position_sample"))
+    for name, value in (("--position-shift", shift), ("--position-sample", sample)):
+        if int(value) < 0:
+            raise ValueError(f"{name} must not be negative, but is {value}")
+    if shift and sample:
+        raise ValueError("--position-shift and --position-sample both draw the positions: choose one")
+    names = POSITIONS.keys() & {getattr(args, f"{side}_position", None) for side in SIDES}
+    if shift and all(POSITIONS[name].shift_invariant for name in names):
+        raise ValueError(
+            f"--position-shift changes nothing for {' and '.join(sorted(names))}: only distances matter; leave it out"
+        )
+    if sample and names == {"none"}:
+        raise ValueError("--position-sample changes nothing for none, which has no positions: leave it out")
 
 
 def _reject_unused(args: Any) -> None:
     """Raises ValueError for options of an encoding that no side uses, or that the side of the option does not use."""
-    used = set()
-    for side in SIDES:
-        fields = _options(*POSITIONS.keys() & {getattr(args, f"{side}_position", None)})
+    used, sides = set(), [side for side in SIDES if getattr(args, f"{side}_position", None)]
+    for side in sides:
+        fields = _options(*POSITIONS.keys() & {getattr(args, f"{side}_position")})
         used |= {option for option, field in fields.items() if field.metadata.get("side", side) == side}
     for name in POSITIONS:
         for option, field in _options(name).items():
             if option not in used and getattr(args, option, None) not in (None, field.default):
                 only_side = field.metadata.get("side")
+                if only_side and only_side not in sides:
+                    raise ValueError(f"{_flag(option)} is for an {only_side}, which this model lacks: leave it out")
                 unused = f"the {only_side} does not use" if only_side else "neither side uses"
                 raise ValueError(f"{_flag(option)} belongs to the encoding {name}, which {unused}: leave it out")

@@ -1,5 +1,7 @@
 """The output projection of a transformer as one matrix, if the logits are just the product with it."""
 
+import functools
+import logging
 from typing import Any, Optional
 
 from fairseq.models.transformer import TransformerDecoderBase
@@ -7,6 +9,12 @@ from torch import Tensor, nn
 
 PROBABILITIES = ("get_normalized_probs", "get_normalized_probs_scriptable")
 """Methods of models and decoders between logits and probabilities."""
+
+
+@functools.cache
+def tell_once(what: str) -> None:
+    """Tells the log that fairseq's own code does ``what``, because ours does not know something about the model."""
+    logging.getLogger(__name__).info(f"fairseq's own {what}: the faster one does not serve this model or these options")
 
 
 def has_hooks(*modules: nn.Module) -> bool:

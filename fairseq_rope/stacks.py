@@ -28,6 +28,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, position: PositionEncoding) -> None:
         self._shared_position = Unregistered(position)  # super() builds the layers, before a module can be registered
+        cfg.no_token_positional_embeddings = True  # fairseq's own term is never added
         super().__init__(cfg, dictionary, embed_tokens)
         self.position = position
 
@@ -39,7 +40,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     ) -> Tuple[Tensor, Tensor]:
         """Embeds ``src_tokens`` ``(B, T)``; returns the first layer's input and the scaled embedding, ``(B, T, C)``."""
         if positions is None:
-            positions = self.position.steps(src_tokens).positions
+            positions = self.position.positions_of(src_tokens).positions
         if token_embedding is None:
             token_embedding = self.embed_tokens(src_tokens)
         embed = self.embed_scale * token_embedding
@@ -64,10 +65,10 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         pads = int(padding_mask.sum()) if may_pack else _is_exporting() or bool(padding_mask.any())
         has_pads = pads > 0
         packed = places(padding_mask, pads) if may_pack else None
-        steps = self.position.steps(src_tokens)
-        context = self.position.prepare(steps, steps)
+        positions = self.position.positions_of(src_tokens)
+        context = self.position.prepare(positions, positions)
 
-        x, embedding = self.forward_embedding(src_tokens, token_embeddings, steps.positions)
+        x, embedding = self.forward_embedding(src_tokens, token_embeddings, positions.positions)
         if has_pads:
             x = x * (1 - padding_mask[:, :, None].type_as(x))
         x = x.transpose(0, 1)  # (B, T, C) -> (T, B, C)
@@ -106,6 +107,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         no_encoder_attn: bool = False,
     ) -> None:
         self._shared_position = Unregistered(position)
+        cfg.no_token_positional_embeddings = True
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.position = position
         self.need_attn = False
@@ -116,6 +118,16 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         return wrap_layer(PositionalDecoderLayer(cfg, self._shared_position.module, no_encoder_attn), cfg)
+
+    def build_output_projection(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding) -> None:
+        """As in fairseq; with ``--output-bias``, the logits have a bias."""
+        super().build_output_projection(cfg, dictionary, embed_tokens)
+        self.start_with_bos = bool(getattr(cfg, "start_with_bos", False))
+        if getattr(cfg, "output_bias", False):
+            if self.adaptive_softmax is not None:
+                raise ValueError("--output-bias does not go with --adaptive-softmax-cutoff: leave one out")
+            self.output_projection: nn.Linear
+            self.output_projection.bias = nn.Parameter(torch.zeros(self.output_projection.out_features))
 
     def make_generation_fast_(self, need_attn: Any = False, **kwargs: Any) -> None:
         """Called by fairseq before generation; ``need_attn`` is the value of ``--print-alignment``."""
@@ -152,6 +164,8 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """The first layer's input, ``(B, T, C)``, for new ``tokens`` ``(B, T)`` at ``positions`` ``(B or 1, T)``."""
+        if self.start_with_bos:  # an input is </s> only where it begins
+            tokens = tokens.masked_fill(tokens.eq(self.dictionary.eos()), self.dictionary.bos())
         x = self.embed_scale * self.embed_tokens(tokens)
         if self.quant_noise is not None:
             x = self.quant_noise(x)
@@ -187,7 +201,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
             alignment_layer = self.num_layers - 1
         encoder_x, encoder_padding_mask = _encoder_output(encoder_out)
 
-        query = key = self.position.steps(prev_output_tokens)
+        query = key = self.position.positions_of(prev_output_tokens)
         if incremental_state is not None:
             query, prev_output_tokens = key.last(), prev_output_tokens[:, -1:]
         context = self.position.prepare(query, key)

@@ -15,10 +15,12 @@ from . import hub
 from .alignment import Alignment, add_alignment_args, requested_alignment
 from .fields import keep, parse_fields
 from .kinds import check_task
-from .loading import KnowsEncodings
-from .options import add_position_args, build_position, encodings_of, reject_unsupported
+from .loading import ComparesCheckpoints
+from .options import add_position_args, build_position, reject_unsupported
+from .products import accelerate
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
 from .training.dropout import replace_dropout
+from .training.freezing import add_freezing_args, freeze
 
 LIMITS = ("max_source_positions", "max_target_positions")
 
@@ -52,7 +54,7 @@ class Hub(GeneratorHubInterface):
 
 
 @register_model("roformer")
-class RoFormerModel(KnowsEncodings, TransformerModel):
+class RoFormerModel(ComparesCheckpoints, TransformerModel):
     """fairseq's transformer, with the position encoding of each side chosen by name.
 
     The class serves all architectures of the plugin; it has the name of the best known one.
@@ -88,6 +90,12 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
         super().add_args(parser)
         add_alignment_args(parser)
         add_position_args(parser)
+        add_freezing_args(parser)
+        parser.add_argument("--swish", action="store_true", help="swish (SiLU) as activation, as in Marian")
+        parser.add_argument("--output-bias", action="store_true", help="add a bias to the logits, as Marian does")
+        parser.add_argument(
+            "--start-with-bos", action="store_true", help="let the decoder's input begin with <s> in place of </s>"
+        )
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerModel":
@@ -100,12 +108,14 @@ class RoFormerModel(KnowsEncodings, TransformerModel):
                 keep(given, **{name: limit})
         reject_unsupported(args)
         model: RoFormerModel = super().build_model(args, task)
-        model.encodings = encodings_of(args)
+        model.compare_with(args, given, task)
         if (alignment := requested_alignment(args, task)) is not None:
             model.alignment = model.decoder.alignment = alignment
             args.alignment_layer, args.alignment_heads = alignment.layer, alignment.heads  # for checkpoints
             keep(given, alignment_layer=alignment.layer, alignment_heads=alignment.heads)
         replace_dropout(model)
+        accelerate(model, args)
+        freeze(model, args)
         return model
 
     @classmethod

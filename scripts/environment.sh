@@ -21,6 +21,11 @@ export PYTHONPATH=$ROOT:$ROOT/scripts${entries%:} PYTHONSAFEPATH=1
 say() { printf '[%s] %s\n' "${SCRIPT%.sh}" "$*" >&2; }
 die() { printf '%s: error: %s\n' "$SCRIPT" "$*" >&2; exit 1; }
 
+# On a CPU fresh memory costs more than arithmetic: a process keeps the memory that it frees, for its next allocations.
+keep_memory() {
+  [[ -n ${MALLOC_MMAP_MAX_:-} ]] || export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=68719476736
+}
+
 # The comment at the head of the calling script is its help.
 show_help() { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$0"; exit 0; }
 

@@ -4,16 +4,11 @@
 #   --subwords bpe            normalise punctuation, remove control characters, tokenise (Moses, hyphens split, as in
 #                             fairseq's own recipes), learn and apply joint BPE
 #   --subwords sentencepiece  learn and apply one model of SentencePiece on the raw text of both sides
-#
-# The commands below run on all processors, in shards. The BPE codes are those of `subword-nmt
-# learn-joint-bpe-and-vocab`, and the binarised files are those of `fairseq-preprocess --joined-dictionary`, byte by byte.
+# It works on all processors. The BPE codes are those of `subword-nmt learn-joint-bpe-and-vocab`, and the
+# binarised files are those of `fairseq-preprocess --joined-dictionary`, byte by byte.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 
-exec python "$RUN" pipeline.corpus.prepare \
-  --tokenize 'sacremoses -q -l {language} -j 1 normalize -c tokenize {split_hyphens}' \
-  --apply-bpe 'subword-nmt apply-bpe --codes {codes}' \
-  --apply-sentencepiece 'python {run} pipeline.processing.pieces {model}' \
-  -- "$@"
+exec python "$RUN" pipeline.corpus.prepare "$@"

@@ -6,5 +6,6 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
+keep_memory
 
 exec python "$RUN" pipeline.reproduce "$@"

@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from fairseq.models import build_model
 
 import fairseq_rope  # noqa: F401  (registers the architectures)
-from fairseq_rope.positions import POSITIONS, Stack, Steps
+from fairseq_rope.positions import POSITIONS, SideConfig, TokenPositions
 
 BOS, PAD, EOS, FIRST = 0, 1, 2, 4
 VOCABULARY = 40
@@ -23,14 +23,8 @@ LANGUAGE = ["mlm", "lm"]
 
 KINDS = ["translation", *LANGUAGE]
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-    ),
-]
-"""For ``pytest.mark.parametrize``."""
+DEVICES = ["cpu", *([pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else [])]
+"""Of this machine, for ``pytest.mark.parametrize``."""
 
 FP32 = dict(rtol=1e-4, atol=1e-5)
 """Two fp32 computations of one quantity in a different order, through a few layers."""
@@ -63,9 +57,10 @@ def build(arch, seed=0, types=VOCABULARY, **options):
 
 
 def build_with(encoding, kind="translation", **options):
-    """A small model with one encoding on all sides."""
+    """A small model with one encoding on all sides; few tokens are enough to see what it does."""
+    short = dict(fire_threshold=16) if encoding == "fire" else {}
     arch = "transformer_none_tiny" if kind == "translation" else f"transformer_none_{kind}_tiny"
-    return build(arch, **{"encoder_position": encoding, "decoder_position": encoding, **options})
+    return build(arch, **{"encoder_position": encoding, "decoder_position": encoding, **short, **options})
 
 
 def build_felt(encoding, kind="translation", **options):
@@ -101,16 +96,16 @@ def override(model, method):
     module.__class__ = type("Changed", (type(module),), {name: changed})
 
 
-def stack(**changes):
+def side_config(**changes):
     values = dict(embed_dim=32, num_heads=4, max_positions=64, padding_idx=PAD, causal=False)
-    return Stack(**{**values, **changes})
+    return SideConfig(**{**values, **changes})
 
 
-def steps(positions, special=()):
-    """Steps at ``positions`` ``(T,)`` or ``(B, T)``, those whose position is in ``special`` being </s>."""
+def token_positions(positions, special=()):
+    """Tokens at ``positions`` ``(T,)`` or ``(B, T)``, those whose position is in ``special`` being </s>."""
     positions = torch.as_tensor(positions)
     positions = positions if positions.dim() == 2 else positions[None]
-    return Steps(positions, torch.isin(positions, positions.new_tensor(special)))
+    return TokenPositions(positions, torch.isin(positions, positions.new_tensor(special)))
 
 
 def randomised(module, std=0.5):

@@ -1,8 +1,9 @@
-"""Model folders for the tests of commands that read one."""
+"""Model folders and binarised data for the tests of commands that read them."""
 
 import torch
 from fairseq import options, tasks
 from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
@@ -33,3 +34,11 @@ def _made(folder, dictionaries, arch, *words):
     state = {"cfg": OmegaConf.to_container(cfg), "model": model.state_dict(), "optimizer_history": [history]}
     torch.save({**state, "extra_state": {"train_iterator": {"epoch": 1}}}, folder / "checkpoint.pt")
     return folder
+
+
+def binarise(prefix, rows, words):
+    """``rows`` of tokens as ``fairseq-preprocess`` leaves them, in files that begin with ``prefix``."""
+    builder = make_builder(data_file_path(str(prefix)), "mmap", vocab_size=len(words))
+    for row in rows:
+        builder.add_item(row.int())
+    builder.finalize(index_file_path(str(prefix)))

@@ -1,4 +1,4 @@
-"""Commands in a terminal: a pty of a given width, with keys that a test types."""
+"""Commands in a terminal: a pty of 80 columns, with keys that a test types."""
 
 import contextlib
 import fcntl
@@ -6,32 +6,25 @@ import os
 import pty
 import select
 import signal
-import struct
 import subprocess
 import termios
-import time
 
 from .commands import ENVIRONMENT, ROOT
 from .processes import preloaded
 
-PATIENCE = 300.0
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 class Terminal:
     """A command in a terminal of its own; ``text`` is what it has shown so far, with the keys that it echoed."""
 
-    def __init__(self, *command, columns=80):
-        words = [str(word) for word in command]
+    def __init__(self, *command):
         self.keyboard, screen = pty.openpty()
-        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
         self.process = subprocess.Popen(
-            words,
+            [str(word) for word in command],
             cwd=ROOT,
             env={**ENVIRONMENT, **preloaded()},
-            stdin=screen,
-            stdout=screen,
-            stderr=screen,
+            **dict.fromkeys(("stdin", "stdout", "stderr"), screen),
             start_new_session=True,
             preexec_fn=_like_a_shell,
         )
@@ -43,26 +36,23 @@ class Terminal:
 
     def until(self, end):
         """Waits until something comes that ends with this text; returns it."""
-        before, limit = len(self.text), time.monotonic() + PATIENCE
+        before = len(self.text)
         while not self.text[before:].endswith(end):
-            assert time.monotonic() < limit, self.text
             self._read()
         return self.text[before:]
 
     def type(self, keys):
-        os.write(self.keyboard, keys.encode("utf-8", errors="surrogateescape"))
+        os.write(self.keyboard, keys.encode())
 
     def status(self):
         """Waits for the command's end; returns its exit status."""
         with contextlib.suppress(OSError):  # no process has the screen open any more
             while True:
                 self._read()
-        os.close(self.keyboard)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(300)
 
     def _read(self):
-        ready, _, _ = select.select([self.keyboard], [], [], PATIENCE)
-        assert ready, self.text
+        assert select.select([self.keyboard], [], [], 300)[0], self.text
         self.text += os.read(self.keyboard, 65536).decode("utf-8", errors="replace")
 
 

@@ -4,9 +4,12 @@ import argparse
 
 import pytest
 import torch
+from fairseq import options
 from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed.utils import call_main
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 from fairseq.utils import extract_hard_alignment
 
@@ -62,19 +65,17 @@ def test_loss_and_gradients_equal_those_of_transformer_align(flags):
 
 
 @pytest.mark.parametrize("full_context", [False, True])
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_every_encoding_learns_alignments(encoding, full_context):
+def test_every_encoding_learns_alignments(full_context):
     """Nothing but the alignments asks for another gradient of the attention to the encoder."""
-    model = build_with(encoding, alignment_layer=1, full_context_alignment=full_context, **NO_DROPOUT)
     name = "decoder.layers.1.encoder_attn.q_proj.weight"
-    with_alignments, without = (trained_by(model, lambda_)[2][name].clone() for lambda_ in (10.0, 0.0))
-    assert not torch.allclose(with_alignments, without, atol=1e-4)
+    for encoding in ENCODINGS:
+        model = build_with(encoding, alignment_layer=1, full_context_alignment=full_context, **NO_DROPOUT)
+        with_alignments, without = (trained_by(model, lambda_)[2][name].clone() for lambda_ in (10.0, 0.0))
+        assert not torch.allclose(with_alignments, without, atol=1e-4), encoding
 
 
 def test_alignments_of_the_data_are_learned_by_one_head_of_the_last_layer_but_one():
-    cfg = build("roformer_tiny", decoder_layers=3).cfg
-    assert requested_alignment(cfg, task()) is None
-    words = task()
+    cfg, words = build("roformer_tiny", decoder_layers=3).cfg, task()
     words.cfg = argparse.Namespace(load_alignments=True)
     assert requested_alignment(cfg, words) == Alignment(layer=1, heads=1, full_context=False)
 
@@ -95,25 +96,35 @@ def test_a_search_prints_the_alignments_that_were_learned(full_context):
         assert hypothesis["alignment"] == expected and len(expected) > 1
 
 
-def test_without_alignments_no_weights_are_formed():
-    model, batch = build("roformer_tiny"), sample()["net_input"]
-    assert model(**batch)[1]["attn"] == [None]
+def test_without_alignments_weights_are_formed_only_if_they_are_asked_for():
+    batch = sample()["net_input"]
+    for encoding in ENCODINGS:
+        model = build_with(encoding)
+        assert model(**batch)[1]["attn"] == [None]
+        (weights,) = model(**batch, alignment_layer=1)[1]["attn"]
+        assert weights.shape == (2, 6, 8)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 6))
 
 
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (dict(alignment_layer=2), "--alignment-layer must be between 0 and 1, not 2"),
-        (dict(alignment_layer=-1), "--alignment-layer must be between 0 and 1, not -1"),
-        (dict(alignment_heads=5), "--alignment-heads must be between 1 and 4, not 5"),
-        (dict(alignment_heads=0), "--alignment-heads must be between 1 and 4, not 0"),
-        (dict(alignment_heads=1, decoder_layerdrop=0.1), "--decoder-layerdrop cannot be combined with alignments"),
-        (dict(alignment_heads=1, no_cross_attention=True), "--no-cross-attention cannot be combined with alignments"),
-    ],
-)
-def test_what_cannot_be_learned_is_refused_by_name(flags, message):
-    with pytest.raises(ValueError, match=message):
-        build("roformer_tiny", **flags)
+WITH_ALIGNMENT = "label_smoothed_cross_entropy_with_alignment"
+
+
+def test_a_training_whose_alignments_would_be_ignored_is_refused(tmp_path):
+    words = [str(tmp_path / "bin"), *"--cpu --distributed-world-size 1 --arch roformer_tiny --optimizer adam".split()]
+    for criterion, flags, message in (
+        (
+            "fused_label_smoothed_cross_entropy",
+            ["--load-alignments"],
+            f"does not learn alignments: .* {WITH_ALIGNMENT}",
+        ),
+        ("cross_entropy", ["--load-alignments"], "--criterion cross_entropy does not learn alignments"),
+        (WITH_ALIGNMENT, [], "has no alignments to learn: give --load-alignments"),
+        (WITH_ALIGNMENT, ["--load-alignments"], r"bin has no train\.align\.\*: .*fairseq-preprocess --align"),
+    ):
+        parser = options.get_training_parser()
+        args = options.parse_args_and_arch(parser, [*words, "--criterion", criterion, *flags])
+        with pytest.raises(ValueError, match=message):
+            call_main(convert_namespace_to_omegaconf(args), None)
 
 
 @pytest.mark.slow
@@ -126,7 +137,7 @@ def test_a_training_with_load_alignments(data, tmp_path):
     text = ["--trainpref", tmp_path / "train", "--validpref", tmp_path / "valid", "--align-suffix", "align"]
     words = ["--srcdict", data / "bin/dict.en.txt", "--tgtdict", data / "bin/dict.de.txt"]
     run("fairseq-preprocess", "-s", "en", "-t", "de", *text, *words, "--destdir", tmp_path / "bin")
-    flags = [*TRAIN, "--criterion", "label_smoothed_cross_entropy_with_alignment", "--load-alignments"]
+    flags = [*TRAIN, "--criterion", WITH_ALIGNMENT, "--load-alignments"]
     flags += ["--arch", "roformer_tiny", "--max-update", 2, "--save-dir", tmp_path / "run"]
     done = fairseq("train", tmp_path, *flags)
     assert '"train_alignment_loss"' in done.stdout + done.stderr

@@ -1,6 +1,5 @@
 """The plugin under fairseq's own command lines, on a small corpus."""
 
-import importlib.machinery
 import os
 import shutil
 import subprocess
@@ -10,12 +9,13 @@ import pytest
 import torch
 
 from .commands import ENVIRONMENT, ROOT, TRAIN, fairseq, hypotheses, parameters, run
+from .training.test_updates import FUSED
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_run_that_is_resumed_equals_one_that_was_not_bit_by_bit(data, tmp_path):
-    common = ["--arch", "roformer_tiny", *TRAIN, "--save-interval-updates", "4"]
+    common = ["--arch", "roformer_tiny", *TRAIN, *FUSED, "--save-interval-updates", "4"]
     fairseq("train", data, *common, "--max-update", 8, "--save-dir", tmp_path / "whole")
     fairseq("train", data, *common, "--max-update", 4, "--save-dir", tmp_path / "parts")
     fairseq("train", data, *common, "--max-update", 8, "--save-dir", tmp_path / "parts")
@@ -33,22 +33,7 @@ def test_a_run_with_bleu_in_validation_resumes(data, tmp_path):
     fairseq("generate", data, "--path", tmp_path / "checkpoint_last.pt", "--batch-size", 9)
 
 
-@pytest.mark.parametrize("options", [["--fp16", "--fp16-init-scale", "4"], ["--bf16"], ["--checkpoint-activations"]])
-def test_training_options(data, tmp_path, options):
-    command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 2, "--save-dir", tmp_path, *options]
-    log = fairseq("train", data, *command)
-    assert '"valid_num_updates": "2"' in log.stderr + log.stdout
-    assert parameters(tmp_path / "checkpoint_last.pt")["encoder.embed_tokens.weight"].isfinite().all()
-
-
-def test_a_relative_user_dir_works_from_the_root_of_the_clone(data, tmp_path):
-    command = ["--arch", "transformer_learned_tiny", *TRAIN, "--max-update", 1, "--save-dir", tmp_path]
-    run("fairseq-train", data / "bin", "--user-dir", "fairseq_rope", *command)
-
-
-TOY = '''
-"""A toy: nearer keys are more alike, by a learned slope per layer."""
-
+TOY = """
 from dataclasses import dataclass, field
 
 import torch
@@ -63,25 +48,20 @@ class ToyOptions:
     slope: float = field(default=0.5, metadata={"help": "initial slope per token"})
 
 
-class Slope(nn.Module):
-    def __init__(self, slope):
-        super().__init__()
-        self.slope = nn.Parameter(torch.tensor([slope]))
-
-
 class ToyEncoding(PositionEncoding):
     Options = ToyOptions
     prefix = "toy"
 
-    def build_layer(self, attention):
-        return Slope(self.options.slope)
+    def __init__(self, config, options):
+        super().__init__(config, options)
+        self.slope = nn.Parameter(torch.tensor([options.slope]))
 
     def prepare(self, query, key):
-        return {"distance": distances(query, key)[:, None]}
+        return {"bias": self.slope * distances(query, key)[:, None]}
 
     def logit_bias(self, q, k, layer, **context):
-        return layer.slope * context["distance"]
-'''
+        return context["bias"]
+"""
 
 
 def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, tmp_path):
@@ -90,14 +70,12 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)  # how pytest finds modules
     (tmp_path / "fairseq_rope/positions/toy.py").write_text(TOY)
+    registry, cases = "fairseq_rope/positions/__init__.py", "tests/positions/test_paper_cases.py"
+    case = "Case(lambda at, i, j: equations.plain(at, i, j) + at.encoding.slope[0] * (j - i))"
     for file, before, line in (
-        ("fairseq_rope/positions/__init__.py", "from .tupe", "from .toy import ToyEncoding\n"),
-        ("fairseq_rope/positions/__init__.py", '    "none"', '    "toy": ToyEncoding,\n'),
-        (
-            "tests/positions/test_paper_cases.py",
-            '    "none"',
-            '    "toy": Case(lambda at, i, j: equations.plain(at, i, j) + at.layer.slope[0] * (j - i)),\n',
-        ),
+        (registry, "from .tupe", "from .toy import ToyEncoding\n"),
+        (registry, '    "none"', '    "toy": ToyEncoding,\n'),
+        (cases, '    "none"', f'    "toy": {case},\n'),
     ):
         text = (tmp_path / file).read_text()
         assert text.count(f"\n{before}") == 1
@@ -113,26 +91,24 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
     tests = run_there(sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "tests/positions", "-k", "toy")
     for name in ("full_pass_equals_step_by_step", "every_parameter_gets_a_gradient", "equals_the_papers_equation"):
         assert any(name in line and "PASSED" in line for line in tests.splitlines()), name
-    listed = run_there(sys.executable, "-m", "fairseq_rope")
-    assert "transformer_toy_tiny " in listed and "transformer_toy_big " in listed
     train = ["--user-dir", tmp_path / "fairseq_rope", "--arch", "transformer_toy_tiny", "--toy-slope", 0.25, *TRAIN]
     run_there("fairseq-train", data / "bin", *train, "--max-update", 1, "--save-dir", tmp_path / "run")
-    trained = parameters(tmp_path / "run/checkpoint_last.pt")["encoder.layers.0.self_attn.position.slope"]
+    trained = parameters(tmp_path / "run/checkpoint_last.pt")["encoder.position.slope"]
     assert trained.item() != 0.25 and abs(trained.item() - 0.25) < 0.02
 
 
-def test_the_hosts_tests_are_not_shadowed_by_those_of_this_project(tmp_path):
-    """fairseq puts the parent of --user-dir first on ``sys.path``; a package anywhere wins over a plain folder."""
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/__init__.py").touch()
-    found = importlib.machinery.PathFinder.find_spec("tests", [str(ROOT), str(tmp_path)])
-    assert found.origin == str(tmp_path / "tests/__init__.py")
+def test_training_options_and_a_user_dir_relative_to_the_root_of_the_clone(data, tmp_path):
+    flags = ["--fp16", "--fp16-init-scale", "4", "--checkpoint-activations"]
+    command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 2, "--save-dir", tmp_path, *flags]
+    log = run("fairseq-train", data / "bin", "--user-dir", "fairseq_rope", *command)
+    assert '"valid_num_updates": "2"' in log.stderr + log.stdout
+    assert parameters(tmp_path / "checkpoint_last.pt")["encoder.embed_tokens.weight"].isfinite().all()
 
 
 def test_an_absolute_user_dir_works_from_another_folder(data, tmp_path):
-    command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 1, "--save-dir", tmp_path / "run"]
-    options = ["--rope-layout", "half", "--rope-dim", 4, "--rope-base", 500, "--decoder-position", "sinusoidal"]
-    fairseq("train", data, *command, *options, cwd=tmp_path)
+    options = "--bf16 --decoder-position sinusoidal --rope-layout half --rope-dim 4 --rope-base 500".split()
+    command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 1, "--save-dir", tmp_path / "run", *options]
+    fairseq("train", data, *command, cwd=tmp_path)
     saved = torch.load(tmp_path / "run/checkpoint_last.pt", weights_only=True)["cfg"]["model"]
     assert (saved.rope_layout, saved.rope_dim, saved.rope_base) == ("half", 4, 500.0)
     assert (saved.encoder_position, saved.decoder_position) == ("rope", "sinusoidal")
@@ -143,11 +119,8 @@ def test_generate_interactive_validate_and_translate_agree(data, trained, corpus
     search = ["--beam", 4, "--lenpen", 0.6, "--required-batch-size-multiple", 1]
     generated = hypotheses(fairseq("generate", data, *path, *search, "--post-process", "subword_nmt").stdout)
     assert len(generated) == 21
-    source = (data / "bpe/test.en").read_text()
-    interactive = fairseq(
-        *["interactive", data, *path, *search[:4], "--post-process", "subword_nmt", "--buffer-size", 30],
-        input=source,
-    ).stdout
+    options = [*path, *search[:4], "--post-process", "subword_nmt", "--buffer-size", 30]
+    interactive = fairseq("interactive", data, *options, input=(data / "bpe/test.en").read_text()).stdout
     assert hypotheses(interactive) == generated
     fairseq("validate", data, *path, "--task", "translation", "--max-tokens", 900, "--valid-subset", "valid")
 
@@ -156,25 +129,6 @@ def test_generate_interactive_validate_and_translate_agree(data, trained, corpus
     raw = (corpus / "test.en").read_text()
     translated = run("scripts/translate.sh", trained, "--engine", "fairseq", input="\n" + raw).stdout
     assert translated == "\n" + scored  # an empty line stays empty
-
-
-def test_a_checkpoint_in_the_other_rope_layout_translates_the_same(data, trained, tmp_path):
-    convert = ["python", "-m", "fairseq_rope", "convert"]
-    run(*convert, trained / "checkpoint.pt", "--to", "half", "--out", tmp_path / "half.pt")
-    search = ["--required-batch-size-multiple", 1, "--beam", 2, "--batch-size", 7]
-    outputs = [
-        hypotheses(fairseq("generate", data, "--path", path, *search).stdout)
-        for path in (trained / "checkpoint.pt", tmp_path / "half.pt")
-    ]
-    assert len(outputs[0]) == 21 and outputs[0] == outputs[1]
-    again = run(*convert, tmp_path / "half.pt", "--to", "half", "--out", tmp_path / "x.pt", fails=True)
-    assert "in the layout half already" in again.stderr and not (tmp_path / "x.pt").exists()
-
-
-def test_alignments_are_printed_when_asked_for(data, trained):
-    options = ["--path", trained / "checkpoint.pt", "--batch-size", 9, "--max-len-b", 20]
-    assert "\nA-" in fairseq("generate", data, *options, "--print-alignment", "hard").stdout
-    assert "\nA-" not in fairseq("generate", data, *options).stdout
 
 
 def test_from_python(data, trained):

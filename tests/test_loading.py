@@ -1,7 +1,8 @@
-"""Parameters that were trained with another encoding: told where a model loads them, refused in an average."""
+"""Parameters that were trained with another encoding are told where a model loads them, other dictionaries refused."""
 
 import argparse
 import copy
+import itertools
 from collections import OrderedDict
 
 import pytest
@@ -14,36 +15,36 @@ from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.loading import Parameters
 from fairseq_rope.options import changes, encodings_of
 
-from .helpers import KINDS, build_with
+from .helpers import KINDS, build_with, same
 from .model_folders import language_run_folder, run_folder
+from .training.test_updates import FUSED, trainer
+
+FIELDS = ("encoder_position", "encoder_embed_dim", "decoder_position", "decoder_embed_dim", "share_all_embeddings")
+
+OTHER_ROPE = dict(rope_base=500.0, rope_layout="half")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "encoding,options,said",
-    [
-        ("rope", {}, None),
-        (
-            "rope",
-            dict(rope_base=500.0, rope_layout="half"),
-            "--rope-base 500.0 in place of 10000.0, --rope-layout half",
-        ),
-        ("alibi", {}, "-position alibi in place of rope"),
-    ],
-)
-def test_a_model_says_what_its_parameters_were_trained_with(kind, encoding, options, said, caplog):
+def test_a_model_says_what_its_parameters_were_trained_with(caplog):
     """All of these have the same parameters."""
-    trained = build_with(encoding, kind, **options)
-    build_with("rope", kind).load_state_dict(Parameters.of(trained.state_dict(), trained.encodings))
-    messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == bool(said)
-    assert not said or (messages[0].startswith("the parameters were trained with --") and said in messages[0])
+    for kind, (encoding, options, said) in itertools.product(
+        KINDS,
+        (
+            ("rope", {}, None),
+            ("rope", OTHER_ROPE, "--rope-base 500.0 in place of 10000.0, --rope-layout half"),
+            ("alibi", {}, "-position alibi in place of rope"),
+        ),
+    ):
+        trained = build_with(encoding, kind, **options)
+        caplog.clear()
+        build_with("rope", kind).load_state_dict(Parameters.of(trained.state_dict(), trained.encodings))
+        messages = [record.getMessage() for record in caplog.records]
+        assert len(messages) == bool(said) and all(said in message for message in messages)
 
 
-@pytest.mark.parametrize("text", [None, "1e4", "10000"])
-def test_a_field_of_yaml_may_be_null_or_text(text):
-    cfg = OmegaConf.create({"encoder_position": "rope", "rope_base": text})
-    assert not changes(encodings_of(cfg), encodings_of(argparse.Namespace(encoder_position="rope")))
+def test_a_field_of_yaml_may_be_null_or_text():
+    for text in (None, "1e4", "10000"):
+        cfg = OmegaConf.create({"encoder_position": "rope", "rope_base": text})
+        assert not changes(encodings_of(cfg), encodings_of(argparse.Namespace(encoder_position="rope")))
 
 
 def test_fairseq_hands_the_encodings_on_with_the_parameters(tmp_path):
@@ -57,18 +58,67 @@ def test_fairseq_hands_the_encodings_on_with_the_parameters(tmp_path):
             assert type(each) is OrderedDict and vars(each) == {"_metadata": parameters._metadata}
 
 
+@pytest.mark.parametrize(
+    "arch, kept_as", [("transformer_sinusoidal_tiny", dict), ("roformer_mlm_tiny", argparse.Namespace)]
+)
+def test_a_flag_that_the_architectures_of_earlier_versions_set_is_no_users_own(arch, kept_as, tmp_path):
+    folder = (language_run_folder if "_mlm_" in arch else run_folder)(tmp_path / "run", arch)
+    state, flag = torch.load(folder / "checkpoint.pt", weights_only=True), "no_token_positional_embeddings"
+    fields = {name: vars(state["cfg"]["model"]).get(name) for name in FIELDS}
+    state["cfg"]["model"] = kept_as(**fields, _name=arch, **{flag: True})
+    torch.save(state, folder / "checkpoint.pt")
+    data = {"data": str(folder)}
+    (model,), _ = checkpoint_utils.load_model_ensemble([str(folder / "checkpoint.pt")], data)
+    assert same(model.state_dict(), state["model"])
+    with pytest.raises(ValueError, match="--no-token-positional-embeddings"):
+        checkpoint_utils.load_model_ensemble([str(folder / "checkpoint.pt")], {**data, flag: True})
+
+
+def loaded(folder, data):
+    """The model of a model folder for data elsewhere."""
+    return checkpoint_utils.load_model_ensemble([str(folder / "checkpoint.pt")], {"data": str(data)})[0][0]
+
+
+@pytest.mark.parametrize(
+    "arch, is_old", [("roformer_tiny", True), ("roformer_mlm_tiny", False), ("roformer_lm_tiny", False)]
+)
+def test_a_dictionary_of_other_words_is_refused(arch, is_old, tmp_path):
+    folder = (language_run_folder if "lm_" in arch else run_folder)(tmp_path / "run", arch)
+    if is_old:  # as an earlier version wrote the checkpoint
+        state = torch.load(folder / "checkpoint.pt", weights_only=True)
+        del state["cfg"]["model"].dictionaries
+        torch.save(state, folder / "checkpoint.pt")
+    assert same(loaded(folder, folder).state_dict(), loaded(folder, folder).state_dict())
+    known = rf"{folder}/(dict\.\S*txt)" if is_old else rf"{folder}/checkpoint\.pt"
+    others = tmp_path / "others"
+    others.mkdir()
+    for count in (20, 30):  # as many as in the model folder, and more
+        for file in folder.glob("dict.*"):
+            (others / file.name).write_text("".join(f"v{i} 1\n" for i in range(count)), encoding="utf-8")
+        with pytest.raises(ValueError, match=rf"{others} \(.* types, SHA.* {known} \(2[45] types, SHA"):
+            loaded(folder, others)
+
+
+def test_a_training_that_starts_from_a_model_of_other_words_says_so(tmp_path):
+    path, training = tmp_path / "checkpoint.pt", trainer(FUSED, "--no-save-optimizer-state")
+    training.save_checkpoint(str(path), {"train_iterator": {"epoch": 1}})
+    training.load_checkpoint(str(path), reset_optimizer=True)
+    state = torch.load(path, weights_only=True)
+    state["cfg"]["model"].dictionaries["decoder"] = "types of others"
+    torch.save(state, path)
+    with pytest.raises(ValueError, match=f"decoder's dictionary .* {path}"):
+        training.load_checkpoint(str(path), reset_optimizer=True)
+
+
 def test_checkpoints_of_several_encodings_have_no_average(tmp_path):
     paths = []
     for name, base in (("one", 1e4), ("two", 1e4), ("three", 500.0)):
         paths.append(run_folder(tmp_path / name, "roformer_tiny", "--rope-base", str(base)) / "checkpoint.pt")
     assert "embed" in str(average_checkpoints(paths[:2])["model"].keys())
-    with pytest.raises(
-        CheckpointError, match=r"three/checkpoint\.pt: --rope-base 500\.0 in place of 10000\.0: average"
-    ):
+    with pytest.raises(CheckpointError, match=r"three/checkpoint\.pt: --rope-base 500"):
         average_checkpoints(paths)
-    other = run_folder(tmp_path / "four", "transformer_alibi_tiny") / "checkpoint.pt"
-    state = torch.load(other, weights_only=True)  # Hydra's checkpoints have a dictionary
-    state["cfg"]["model"] = {"_name": "transformer_alibi_tiny", **vars(state["cfg"]["model"])}
-    torch.save(state, other)
-    with pytest.raises(CheckpointError, match="--encoder-position alibi in place of rope, --decoder-position alibi"):
-        average_checkpoints([paths[0], other])
+    state = torch.load(paths[1], weights_only=True)
+    state["cfg"]["model"].dictionaries["encoder"] = "of other words"
+    torch.save(state, tmp_path / "words.pt")
+    with pytest.raises(CheckpointError, match=r"words\.pt: .* dictionaries"):
+        average_checkpoints([paths[0], tmp_path / "words.pt"])

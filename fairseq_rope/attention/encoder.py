@@ -1,4 +1,4 @@
-"""Attention to the encoder: fairseq's own, but in decoding several beams share one set of keys."""
+"""Attention to the encoder: fairseq's own with faster products, where several beams can share one set of keys."""
 
 from typing import Optional, Tuple
 
@@ -6,13 +6,15 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from .cache import IncrementalState
-from .kernels import product
+from .kernels import precise, product, scaled_dot_product_attention
+from .masks import merge_masks
 
 
 class EncoderAttention(MultiheadAttention):
     """fairseq's attention to the encoder; in decoding, several beams can share one set of keys and values.
 
-    The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``.
+    The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``. In a full
+    pass, the projections are calls of their modules; fairseq's class hands their weights to a function of PyTorch.
     """
 
     def forward(
@@ -29,6 +31,11 @@ class EncoderAttention(MultiheadAttention):
         need_head_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """As in fairseq's class, also for ``query`` ``(1, B x beams, C)`` with cached keys of B sentences."""
+        plain = not (need_weights or need_head_weights or static_kv or before_softmax or attn_mask is not None)
+        if plain and incremental_state is None:
+            assert key is not None and value is not None
+            q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
+            return self._attend_in_full(q, k, v, key_padding_mask), None
         cache = self._get_input_buffer(incremental_state)
         k, v = cache.get("prev_key"), cache.get("prev_value")  # (B, H, S, D)
         if k is None or v is None or k.size(0) == query.size(1) or need_weights or need_head_weights:
@@ -48,6 +55,13 @@ class EncoderAttention(MultiheadAttention):
         out = self.attend(q, k, v, cache.get("prev_key_padding_mask"))
         return self.out_proj(out.reshape(query.shape)), None
 
+    def _attend_in_full(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional[Tensor]) -> Tensor:
+        """The output ``(T, B, C)`` for projections ``(T, B, C)`` and ``(S, B, C)``; ``padding`` is ``(B, S)``."""
+        q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3) for x in (q, k, v))
+        mask = merge_masks(None, None, padding, q)
+        out = scaled_dot_product_attention(q, k, v, mask, False, self.scaling, self.dropout_module)
+        return self.out_proj(out.permute(2, 0, 1, 3).flatten(2))
+
     def attend(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional[Tensor]) -> Tensor:
         """The attention of the beams between the projections.
 
@@ -59,7 +73,7 @@ class EncoderAttention(MultiheadAttention):
         Returns:
             ``(B, beams, H, D)``.
         """
-        logits = product(q, k.transpose(-2, -1)).float()  # (B, H, beams, S)
+        logits = precise(product(q, k.transpose(-2, -1)))  # (B, H, beams, S)
         if padding is not None:
             logits = logits.masked_fill(padding[:, None, None].bool(), float("-inf"))
         weights = self.dropout_module(logits.softmax(dim=-1).type_as(v))  # in decoding only with --retain-dropout

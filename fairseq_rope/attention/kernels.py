@@ -18,6 +18,11 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return torch.matmul(a.float(), b.float()).type_as(a)
 
 
+def precise(logits: Tensor) -> Tensor:
+    """In fp32 at least: in fp16 the mask of a padded key and a negative logit add up to -inf."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float))
+
+
 def computes_in_fp32(v: Tensor) -> bool:
     """Whether :func:`scaled_dot_product_attention` converts half precision: on a CPU with gradients.
 
@@ -61,7 +66,7 @@ def _attention(
     p = dropout.p if dropout.training or dropout.apply_during_inference else 0.0
     if v.device.type != "cpu" or torch.compiler.is_compiling() or not (p > 0 or _learns_short(q, k)):
         return F.scaled_dot_product_attention(q, k, v, mask, p, is_causal, scale=scale)
-    logits = product(q * scale, k.transpose(-2, -1)).float()  # in fp16, a mask and a negative logit add up to -inf
+    logits = precise(product(q * scale, k.transpose(-2, -1)))
     if is_causal:
         mask = logits.new_full(logits.shape[-2:], float("-inf")).triu_(1)
     if mask is not None:

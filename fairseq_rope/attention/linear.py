@@ -70,7 +70,7 @@ class LinearAttention(PositionalMultiheadAttention):
         phi_q, phi_k = feature_map(q, is_query=True), feature_map(k, is_query=False)  # (B, H, T, M)
         if key_padding_mask is not None:  # neither in the numerator nor in the denominator
             phi_k = phi_k.masked_fill(key_padding_mask[:, None, :, None].bool(), 0)
-        rotated_q, rotated_k = self.encoding.rotate(phi_q, phi_k, **context)
+        rotated_q, rotated_k = self.encoding.transform(phi_q, phi_k, **context)
         if incremental_state is None and not causal:
             return rotated_q @ (rotated_k.transpose(-2, -1) @ v), phi_q @ phi_k.sum(dim=2)[..., None]
         numerator = causal_product(rotated_q, rotated_k, v)

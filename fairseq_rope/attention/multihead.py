@@ -10,7 +10,7 @@ from torch import Tensor
 from ..positions import PositionEncoding
 from ..unregistered import Unregistered
 from .cache import IncrementalState, KeyValueCache
-from .kernels import computes_in_fp32, product, scaled_dot_product_attention
+from .kernels import computes_in_fp32, precise, product, scaled_dot_product_attention
 from .masks import merge_masks, with_future
 from .packing import pack, unpack
 
@@ -155,7 +155,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         Returns:
             The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` in fp32 if they are needed, else None.
         """
-        q, k = self.encoding.rotate(q, k, **context)
+        q, k = self.encoding.transform(q, k, **context)
         # in a step of decoding (one query per sentence) the explicit way is faster, and bit-identical to fairseq
         explicit = need_weights or self.encoding.needs_weights or incremental_state is not None
         if explicit or not computes_in_fp32(v):
@@ -186,11 +186,10 @@ class PositionalMultiheadAttention(MultiheadAttention):
             context: the result of the encoding's ``prepare``.
 
         Returns:
-            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` before dropout, in fp32.
+            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` before dropout, in fp32 or fp64.
         """
         scale = self.encoding.logit_scale(self.head_dim)
-        # in fp32 from here on: in fp16 the mask of a padded key and a negative logit add up to -inf
-        logits = product(q * scale, k.transpose(-2, -1)).float()
+        logits = precise(product(q * scale, k.transpose(-2, -1)))
         weights = (logits if mask is None else logits + mask).softmax(dim=-1)
         dropped = self.dropout_module(weights.type_as(q))
         out = product(dropped, v)

@@ -6,6 +6,7 @@
     fairseq-rope average --inputs A.pt B.pt --out FILE       these
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
@@ -15,7 +16,7 @@ from tqdm import tqdm
 
 from ..loading import configuration_in
 from ..options import Encodings, changes, encodings_of
-from .files import CheckpointError, load_checkpoint
+from .files import CheckpointError, check_finite, load_checkpoint
 
 KINDS = {
     "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
@@ -66,29 +67,34 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
     """
     if not paths:
         raise CheckpointError("no checkpoints to average")
-    files = [path.resolve() for path in paths]
+    files = [os.path.realpath(path) for path in paths]
     if twice := [path for path, file in zip(paths, files) if files.count(file) > 1]:
         raise CheckpointError(f"{twice[0]} is named twice: name each checkpoint once")
     sums: Dict[str, Tensor] = {}
     state: Dict[str, Any] = {}
     encodings: Encodings = {}
+    dictionaries: Any = None
     for path in tqdm(paths, desc="average", unit=" checkpoints", disable=None):
         state = load_checkpoint(path)
         model = state["model"]
+        check_finite(model, path)
         if sums and model.keys() != sums.keys():
             name = sorted(model.keys() ^ sums.keys())[0]
             where = "has no" if name in sums else "alone has"
             raise CheckpointError(f"{path}: {where} parameter {name}: average checkpoints of one model only")
-        encodings = encodings or encodings_of(configuration_in(state))
-        if changed := changes(encodings, encodings_of(configuration_in(state))):
+        cfg = configuration_in(state)
+        encodings = encodings or encodings_of(cfg)
+        if changed := changes(encodings, encodings_of(cfg)):
             raise CheckpointError(f"{path}: {changed}: average checkpoints of one model only")
+        words = cfg.get("dictionaries") if isinstance(cfg, dict) else getattr(cfg, "dictionaries", None)
+        dictionaries = dictionaries or words
+        if words and words != dictionaries:
+            raise CheckpointError(f"{path}: has other dictionaries: average checkpoints of one model only")
         for name, value in model.items():
             if name in sums and sums[name].shape != value.shape:
                 shapes = f"{tuple(value.shape)} instead of {tuple(sums[name].shape)}"
                 raise CheckpointError(f"{path}: parameter {name} has shape {shapes}")
             if value.is_floating_point():
-                if not value.float().isfinite().all():
-                    raise CheckpointError(f"{path}: parameter {name} holds NaN or infinity: training had diverged")
                 sums[name] = sums[name] + value.float() if name in sums else value.float()
             else:
                 sums[name] = value

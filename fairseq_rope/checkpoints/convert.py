@@ -6,21 +6,25 @@
     fairseq-rope convert CHECKPOINT --to plugin --out FILE
     fairseq-rope convert FOLDER --to plugin --out RUN
     fairseq-rope convert RUN --to hugging-face --out FOLDER
+    fairseq-rope convert CHECKPOINT --position rope --out FILE
+    fairseq-rope convert CHECKPOINT --dictionary DICT --out FILE
 """
 
 from pathlib import Path
+from typing import Any, Dict, Mapping, Sequence
 
 from ..positions.rope import LAYOUTS
-from . import fairseq_transformer, hugging_face, rope_layout
+from . import fairseq_transformer, hugging_face, positions, rope_layout, vocabulary
 from .configuration import model_configuration
-from .files import CheckpointError, load_checkpoint, save_checkpoint
+from .files import CheckpointError, check_finite, load_checkpoint, save_checkpoint
+from .hugging_face import marian
 from .model_folder import CHECKPOINT
 
 FORMS = {
     **{layout: f"RoPE's layout {layout}" for layout in LAYOUTS},
-    "plugin": "fairseq's own transformer, or a Hugging Face folder of RoFormer or BERT, as this plugin's model",
+    "plugin": "fairseq's own transformer, or a Hugging Face folder (RoFormer, BERT, MarianMT), as this plugin's model",
     "fairseq": "the way back",
-    "hugging-face": "a masked language model as a folder for Hugging Face's transformers",
+    "hugging-face": "a masked language model, or one that was MarianMT, as a folder for Hugging Face's transformers",
 }
 """Name of a form, to its description."""
 
@@ -34,13 +38,11 @@ def convert_file(path: Path, to: str, out: Path) -> str:
         CheckpointError: the checkpoint cannot be loaded or written, or has no such form.
     """
     if to == "hugging-face":
-        return hugging_face.export_folder(path, out)
-    checkpoint = path / CHECKPOINT if (path / CHECKPOINT).is_file() else path
-    if to == "plugin" and checkpoint.is_dir():
-        return hugging_face.import_folder(path, out)
-    state = load_checkpoint(checkpoint)
-    if "shard_metadata" in state:
-        raise CheckpointError(f"{checkpoint}: a part of a sharded checkpoint: join the parts first")
+        folder = path if path.is_dir() else path.parent
+        return (marian if (folder / marian.SOURCE).is_file() else hugging_face).export_folder(path, out)
+    if to == "plugin" and path.is_dir() and not (path / CHECKPOINT).is_file():
+        return (marian if marian.is_marian(path) else hugging_face).import_folder(path, out)
+    state = load_whole(path)
     if to in LAYOUTS:
         converted = rope_layout.convert_checkpoint(state, to)
         became = f"in the layout {to}"
@@ -50,3 +52,42 @@ def convert_file(path: Path, to: str, out: Path) -> str:
     save_checkpoint(converted, out)
     lost = "last_optimizer_state" in state and "last_optimizer_state" not in converted
     return f"{path} {became}" + (", without the optimizer's state" if lost else "")
+
+
+def change_model(path: Path, fields: Mapping[str, Any], seed: int, dictionaries: Sequence[Path], out: Path) -> str:
+    """Writes the checkpoint ``path`` with other positions or larger dictionaries to ``out``; returns what it became.
+
+    Args:
+        path: a model folder or its checkpoint.
+        fields: as of :func:`positions.convert_checkpoint`; none: the positions stay.
+        seed: of new parameters.
+        dictionaries: as of :func:`vocabulary.grow`; none: they stay.
+        out: the file to write.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be loaded or written, or the positions do not fit it.
+    """
+    state, said = load_whole(path), []
+    if fields:
+        change = positions.convert_checkpoint(state, fields, seed)
+        state, said = change.state, [change.report(seed)]
+    if dictionaries:
+        state = vocabulary.grow(state, dictionaries)
+        said.append(f"for {', '.join(model_configuration(state).dictionaries.values())}")
+    save_checkpoint(state, out)
+    became = f"{path} as {model_configuration(state).arch}, without the optimizer's state"
+    return "; ".join(filter(None, [became, *said]))
+
+
+def load_whole(path: Path) -> Dict[str, Any]:
+    """A checkpoint, or that of a model folder, all of whose parameters are finite.
+
+    Raises:
+        CheckpointError: it cannot be loaded, or is a part of one.
+    """
+    checkpoint = path / CHECKPOINT if (path / CHECKPOINT).is_file() else path
+    state = load_checkpoint(checkpoint)
+    check_finite(state["model"], checkpoint)
+    if "shard_metadata" in state:
+        raise CheckpointError(f"{checkpoint}: a part of a sharded checkpoint: join the parts first")
+    return state

@@ -6,15 +6,10 @@ configuration to ``eval``, so a string in a foreign checkpoint can be a program.
 
 import argparse
 import ast
-import functools
 import re
 from typing import Any, Dict, Iterator, Tuple
 
-from fairseq import checkpoint_utils
 from omegaconf import Container, OmegaConf
-
-from ..loading import Parameters, configuration_in
-from ..options import encodings_of, is_position_option
 
 NUMBERS, LISTS, MAPPING, SWITCH = "numbers", "lists of numbers", "a dictionary", "True or False"
 TEXTS = "a tuple of strings"
@@ -40,8 +35,6 @@ EVALUATED = {
 RESOLVER = re.compile(r"\$\{(?![^{}:$]*\})")
 """A string that OmegaConf would evaluate, such as ``${oc.env:HOME}`` or ``${${name}:HOME}``: all but the plain name of
 another option. fairseq saves resolved configurations."""
-
-MARK = "checks_evaluated_options"
 
 _LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
 _COMPUTED = (ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div)  # convolutional models have "[(512, 3)] * 20"
@@ -103,32 +96,3 @@ def _is_proper(value: Any, kind: str) -> bool:
 def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-def install() -> None:
-    """Lets all of fairseq's commands check the configurations of the checkpoints that they load.
-
-    The parameters carry the encodings to the model that loads them (:mod:`fairseq_rope.loading`). It wraps
-    ``fairseq.checkpoint_utils.load_checkpoint_to_cpu``, which generation, validation, training and ``from_pretrained``
-    use to read checkpoints. A second call changes nothing.
-    """
-    stock = checkpoint_utils.load_checkpoint_to_cpu
-    if hasattr(stock, MARK):  # a wrapper of others has it, too, if ours is inside
-        return
-
-    @functools.wraps(stock)
-    def load_checkpoint_to_cpu(path: Any, *args: Any, **kwargs: Any) -> Any:
-        state = stock(path, *args, **kwargs)
-        try:
-            check_evaluated(state.get("args"), state.get("cfg"))
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
-        if "model" in state:
-            # overrides replace the options that the model was trained with
-            overrides = kwargs.get("arg_overrides", args[0] if args else None)
-            trained = stock(path) if any(map(is_position_option, overrides or ())) else state
-            state["model"] = Parameters.of(state["model"], encodings_of(configuration_in(trained)))
-        return state
-
-    setattr(load_checkpoint_to_cpu, MARK, True)
-    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu

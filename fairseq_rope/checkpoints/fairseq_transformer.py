@@ -1,28 +1,31 @@
-"""Converts a checkpoint of fairseq's plain transformer into one of this plugin with the same positions, and back.
+"""Converts a checkpoint of fairseq's own transformers into one of this plugin with the same positions, and back.
 
 ::
 
     fairseq-rope convert CHECKPOINT --to plugin --out FILE
     fairseq-rope convert CHECKPOINT --to fairseq --out FILE
 
-For each side, sinusoidal positions become ``sinusoidal``, learned ones ``learned``, and no positions ``none``.
+For each side, sinusoidal positions become ``sinusoidal``, learned ones ``learned``, and no positions ``none``. The
+models are fairseq's ``transformer``, ``roberta`` and ``transformer_lm``.
 """
 
 import math
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.models.transformer import DEFAULT_MAX_SOURCE_POSITIONS, DEFAULT_MAX_TARGET_POSITIONS, TransformerModel
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models.roberta.model import base_architecture as base_masked_architecture
+from fairseq.models.transformer import DEFAULT_MAX_SOURCE_POSITIONS, DEFAULT_MAX_TARGET_POSITIONS
 from fairseq.models.transformer.transformer_legacy import base_architecture
+from fairseq.models.transformer_lm import base_lm_architecture
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor
 
-from ..architectures import FAMILIES, SIZES
+from ..architectures import ARCHITECTURES, FAMILIES
+from ..kinds import KINDS, Kind
 from ..layers import FAST_PATH_COPIES
 from ..options import SIDES, reject_unsupported
-from ..translation import RoFormerModel
 from .configuration import model_configuration, with_configuration, with_task
 from .files import CheckpointError
 
@@ -32,8 +35,26 @@ MEMORY = "plain_transformer"
 OURS = "fast_translation"
 """The task of this plugin that becomes fairseq's own."""
 
+OURS_ALONE = (("sinusoidal_formula", "paper"), ("output_bias", True), ("start_with_bos", True), ("swish", True))
+"""Options of this plugin's models, with values that fairseq's have not."""
+
 COMMON = ("sinusoidal", "learned", "none")
-"""The encodings that fairseq's transformer also has."""
+"""The encodings that fairseq's transformers also have."""
+
+
+class Form(NamedTuple):
+    """How fairseq's model of one kind differs from this plugin's."""
+
+    kind: Kind
+    fill: Callable[[Any], None]  # what older versions of fairseq did not store
+    stack: str = ""  # between a side and its modules, in the names of parameters
+
+
+FORMS = (
+    Form(KINDS["translation"], base_architecture),
+    Form(KINDS["masked"], base_masked_architecture, "sentence_encoder."),
+    Form(KINDS["causal"], base_lm_architecture),
+)
 
 
 def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
@@ -60,72 +81,85 @@ def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
 def _to_plugin(state: Dict[str, Any]) -> Dict[str, Any]:
     cfg = model_configuration(state)
     arch = cfg.arch
-    if _is_ours(arch):
+    if kind_of_arch(arch) is not None:
         raise CheckpointError(f"{arch} is an architecture of this plugin already: there is nothing to convert")
-    if ARCH_MODEL_REGISTRY.get(arch) is not TransformerModel:
-        raise CheckpointError(f"{arch} is not an architecture of fairseq's plain transformer: only those convert")
-    base_architecture(cfg)  # what older versions of fairseq did not store
+    form = next((form for form in FORMS if _is_of(arch, form.kind.stock)), None)
+    if form is None:
+        raise CheckpointError(f"{arch} is not an architecture of fairseq's plain transformers: only those convert")
+    form.fill(cfg)
     positions = {}
-    for side in SIDES:
+    for side in form.kind.sides:
         learned = getattr(cfg, f"{side}_learned_pos")
         positions[side] = "none" if cfg.no_token_positional_embeddings else "learned" if learned else "sinusoidal"
         setattr(cfg, f"{side}_position", positions[side])
         setattr(cfg, f"{side}_learned_pos", False)
-    cfg.no_token_positional_embeddings = True
+    cfg.no_token_positional_embeddings = False
     try:
         reject_unsupported(cfg)
     except ValueError as error:
         raise CheckpointError(str(error)) from error
 
-    prefixes = tuple(f"{side}.embed_positions." for side in SIDES)
+    prefixes = tuple(f"{side}.{form.stack}embed_positions." for side in SIDES)
     model = {name: value for name, value in state["model"].items() if not name.startswith(prefixes)}
     unused = {name: value for name, value in state["model"].items() if name.startswith(prefixes)}
     for side in _learned(positions):
-        name, rows = f"{side}.embed_positions.weight", _max_positions(cfg, side)
+        name = f"{side}.{form.stack}embed_positions.weight"
         table = _tensor(unused, name)
+        rows = _max_positions(cfg, side, form.kind) or len(table) - Dictionary().pad() - 1
         before = len(table) - rows  # fairseq counts from padding_idx + 1
         if before < 1:
             raise CheckpointError(f"{name} has {len(table)} rows, too few for {rows} positions and the padding")
-        unused[name], model[f"{side}.position.weight"] = table[:before].clone(), table[before:].clone()
+        unused[name] = table[:before].clone()
+        model[f"{side}.{form.stack}position.weight"] = table[before:].clone()
 
-    family = {position: name for name, position in FAMILIES.items()}[positions["encoder"]]
-    converted = _converted(state, cfg, f"{family}_{_nearest_size(cfg)}", model, positions)
+    converted = _converted(state, cfg, architecture(cfg, form.kind), model, positions)
     return {**converted, MEMORY: {"arch": arch, "unused": unused}}
 
 
 def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
     cfg = model_configuration(state)
-    if ARCH_MODEL_REGISTRY.get(cfg.arch) is TransformerModel:
+    if any(_is_of(cfg.arch, form.kind.stock) for form in FORMS):
         raise CheckpointError(f"{cfg.arch} is an architecture of fairseq's already: there is nothing to convert")
-    if not _is_ours(cfg.arch):
-        raise CheckpointError(f"{cfg.arch} is not a translation model of this plugin: only those convert to fairseq's")
-    positions = {side: getattr(cfg, f"{side}_position", "unknown") for side in SIDES}
+    form = next((form for form in FORMS if form.kind == kind_of_arch(cfg.arch)), None)
+    if form is None:
+        raise CheckpointError(f"{cfg.arch} is not a model of this plugin: only those convert to fairseq's")
+    positions = {side: getattr(cfg, f"{side}_position", "unknown") for side in form.kind.sides}
     for side, position in positions.items():
         if position not in COMMON:
             raise CheckpointError(f"the {side}'s positions are {position}, and fairseq has only {', '.join(COMMON)}")
-    bare = [side for side in SIDES if positions[side] == "none"]
-    if len(bare) == 1:
+    for option, value in OURS_ALONE:
+        if getattr(cfg, option, None) == value:
+            raise CheckpointError(
+                f"--{option.replace('_', '-')} is not in fairseq's models: this one has no form there"
+            )
+    bare = [side for side in positions if positions[side] == "none"]
+    if len(bare) == 1 < len(positions):
         raise CheckpointError(f"the {bare[0]} alone has no positions, and fairseq has them on both sides or on none")
 
-    memory = state.get(MEMORY) or {"arch": "transformer", "unused": _buffers(positions)}
+    memory = state.get(MEMORY) or {"arch": form.kind.stock, "unused": _buffers(positions, form.stack)}
     model = {**state["model"], **memory["unused"]}
-    for side in SIDES:
+    for side in positions:
         delattr(cfg, f"{side}_position")
         setattr(cfg, f"{side}_learned_pos", positions[side] == "learned")
     for side in _learned(positions):
-        name = f"{side}.embed_positions.weight"
-        table = _tensor(model, f"{side}.position.weight")
+        name = f"{side}.{form.stack}embed_positions.weight"
+        table = _tensor(model, f"{side}.{form.stack}position.weight")
         before = memory["unused"].get(name, table.new_zeros(Dictionary().pad() + 1, table.size(1)))
         model[name] = torch.cat([before, table])
-        del model[f"{side}.position.weight"]
+        del model[f"{side}.{form.stack}position.weight"]
     cfg.no_token_positional_embeddings = bool(bare)
     converted = with_task(_converted(state, cfg, memory["arch"], model, positions), OURS, "translation")
     converted.pop(MEMORY, None)
     return converted
 
 
-def _is_ours(arch: str) -> bool:
-    return ARCH_MODEL_REGISTRY.get(arch) is RoFormerModel
+def kind_of_arch(arch: str) -> Optional[Kind]:
+    """The kind of an architecture of this plugin; None for another one."""
+    return next((kind for kind in KINDS.values() if _is_of(arch, kind.model)), None)
+
+
+def _is_of(arch: str, model: str) -> bool:
+    return ARCH_MODEL_REGISTRY.get(arch) is MODEL_REGISTRY[model]
 
 
 def _converted(
@@ -143,7 +177,7 @@ def _converted(
 
 
 def _learned(positions: Dict[str, str]) -> List[str]:
-    return [side for side in SIDES if positions[side] == "learned"]
+    return [side for side, position in positions.items() if position == "learned"]
 
 
 def _tensor(model: Dict[str, Tensor], name: str) -> Tensor:
@@ -152,25 +186,35 @@ def _tensor(model: Dict[str, Tensor], name: str) -> Tensor:
     return model[name]
 
 
-def _buffers(positions: Dict[str, str]) -> Dict[str, Tensor]:
+def _buffers(positions: Dict[str, str], stack: str) -> Dict[str, Tensor]:
     """The tensors that the installed fairseq stores for its sinusoids: one number in official versions."""
     kept = SinusoidalPositionalEmbedding(embedding_dim=4, padding_idx=0, init_size=1).state_dict()
-    sides = [side for side in SIDES if positions[side] == "sinusoidal"]
-    return {f"{side}.embed_positions.{name}": value for side in sides for name, value in kept.items()}
+    sides = [side for side in positions if positions[side] == "sinusoidal"]
+    return {f"{side}.{stack}embed_positions.{name}": value for side in sides for name, value in kept.items()}
 
 
-def _max_positions(cfg: Any, side: str) -> int:
-    if side == "encoder":
-        return getattr(cfg, "max_source_positions", None) or DEFAULT_MAX_SOURCE_POSITIONS
-    return getattr(cfg, "max_target_positions", None) or DEFAULT_MAX_TARGET_POSITIONS
+def _max_positions(cfg: Any, side: str, kind: Kind) -> Optional[int]:
+    """Positions of one side; None if its table alone tells."""
+    name = "max_source_positions" if side == "encoder" else "max_target_positions"
+    if len(kind.sides) == 1:
+        return getattr(cfg, "max_positions" if side == "encoder" else name, None)
+    return getattr(cfg, name, None) or (
+        DEFAULT_MAX_SOURCE_POSITIONS if side == "encoder" else DEFAULT_MAX_TARGET_POSITIONS
+    )
 
 
-def _nearest_size(cfg: Any) -> str:
-    """The size whose dimensions have the nearest ratios; the configuration has the real dimensions anyway."""
+def architecture(cfg: Any, kind: Kind) -> str:
+    """The architecture's name: the family of the first side's encoding, and the size.
+
+    The size is that of ``cfg.arch`` or the one whose dimensions have the nearest ratios; the configuration has the real
+    dimensions anyway.
+    """
 
     def distance(size: str) -> float:
-        dimensions = {name: value for name, value in SIZES[size].items() if name != "dropout"}
-        pairs = [(getattr(cfg, f"{side}_{name}"), value) for side in SIDES for name, value in dimensions.items()]
+        dimensions = {name: value for name, value in kind.sizes[size].items() if "dropout" not in name}
+        pairs = [(getattr(cfg, f"{side}_{name}"), value) for side in kind.sides for name, value in dimensions.items()]
         return sum(abs(math.log(max(given, 1) / value)) for given, value in pairs)
 
-    return min(SIZES, key=distance)
+    known = ARCHITECTURES.get(cfg.arch)
+    family = {position: name for name, position in FAMILIES.items()}[getattr(cfg, f"{kind.sides[0]}_position")]
+    return f"{family}_{kind.infix}{known.size if known else min(kind.sizes, key=distance)}"

@@ -49,6 +49,13 @@ def load_checkpoint(path: Path) -> Dict[str, Any]:
     return state
 
 
+def check_finite(model: Dict[str, Any], place: Path) -> None:
+    """Raises CheckpointError if a parameter of ``model``, which came from ``place``, is NaN or infinite."""
+    for name, value in model.items():
+        if torch.is_tensor(value) and value.is_floating_point() and not value.isfinite().all():
+            raise CheckpointError(f"{place}: parameter {name} holds NaN or infinity: training had diverged")
+
+
 def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
     """Writes a checkpoint beside its target and renames it.
 
@@ -76,7 +83,7 @@ def replacing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{path.name}."
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as folder:
+        with tempfile.TemporaryDirectory(".tmp", prefix, path.parent) as folder:
             temporary = Path(folder) / path.name
             yield temporary
             os.replace(temporary, path)

@@ -13,7 +13,8 @@ from fairseq.data import Dictionary
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from .. import hub
-from .files import CheckpointError, load_checkpoint
+from ..loading import DictionaryError
+from .files import CheckpointError, check_finite, load_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 DICTIONARY = "dict.txt"  # of language models
@@ -32,7 +33,13 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
             ``prepare.json`` does not belong to the model.
     """
     check_name(folder)
-    return _languages(folder, load_checkpoint(folder / checkpoint))
+    return _languages(folder, _load(folder / checkpoint))
+
+
+def _load(path: Path) -> Dict[str, Any]:
+    state = load_checkpoint(path)
+    check_finite(state["model"], path)
+    return state
 
 
 def check_name(folder: Path) -> None:
@@ -99,7 +106,8 @@ def check_files(folder: Path, *names: str) -> None:
 
 def text_files(folder: Path) -> List[Path]:
     """The files that say how to split text, as far as they are there."""
-    names = ("prepare.json", "bpecodes", "sentencepiece.bpe.model", "vocab.txt", "tokenizer_config.json")
+    names = ["prepare.json", "bpecodes", "sentencepiece.bpe.model", "source.spm", "target.spm"]
+    names += ["vocab.txt", "vocab.json", "tokenizer_config.json"]
     return [folder / name for name in names if (folder / name).is_file()] + sorted(folder.glob("vocabulary.*"))
 
 
@@ -113,7 +121,7 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
         CheckpointError: a file is missing or cannot be used, or files do not belong together.
     """
     check_name(folder)
-    state, task = load_checkpoint(folder / checkpoint), None
+    state, task = _load(folder / checkpoint), None
     options, data = task_options(state), {"data": str(folder)}
     name = options.get("task", options.get("_name"))
     if name in (*MASKED, "language_modeling"):
@@ -127,6 +135,8 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], data, task)
     except (MemoryError, OSError):
         raise
+    except DictionaryError as error:
+        raise CheckpointError(str(error)) from error
     except Exception as error:  # odd options fail anywhere in fairseq; PyTorch's RuntimeError is of names and shapes
         wrong = "and its parameters do not fit" if isinstance(error, RuntimeError) else "make no model"
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]

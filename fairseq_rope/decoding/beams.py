@@ -7,7 +7,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from .incremental import IncrementalDecoder
-from .products import largest
+from .topk import largest
 
 Hypothesis = Dict[str, Tensor]
 

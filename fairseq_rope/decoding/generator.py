@@ -8,7 +8,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from ..output_projection import is_unchanged, output_weight
+from ..output_projection import is_unchanged, output_weight, tell_once
 from ..stacks import PositionalTransformerDecoder
 from .beams import Beams, Hypothesis
 from .incremental import IncrementalDecoder
@@ -42,6 +42,7 @@ class FastSequenceGenerator(SequenceGenerator):
         bos_token: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
         if prefix_tokens is not None or constraints is not None or not self._is_plain():
+            tell_once("search translates")
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         net_input = sample["net_input"]
         with torch.inference_mode():

@@ -8,12 +8,9 @@ from torch import Tensor, nn
 from ..attention import EncoderAttention, IncrementalState
 from ..layers import PositionalDecoderLayer
 from ..output_projection import has_hooks
+from ..products import PackedLinear
 from ..stacks import PositionalTransformerDecoder
 from .incremental import IncrementalDecoder
-from .products import Product
-
-MOST_ROWS = 64
-"""With 256 rows, the product with the vocabulary was no faster from the copy on one core; its memory would be fresh."""
 
 SAMPLE = 97
 """Numbers of each parameter that show whether it has changed since it was copied."""
@@ -29,12 +26,12 @@ class PackedLayer:
     def __init__(self, layer: PositionalDecoderLayer) -> None:
         self.layer = layer
         attention, to_encoder = layer.self_attn, layer.encoder_attn
-        self.qkv = Product.of(attention.q_proj, attention.k_proj, attention.v_proj)
-        self.out = Product.of(attention.out_proj)
+        self.qkv = PackedLinear.of(attention.q_proj, attention.k_proj, attention.v_proj)
+        self.out = PackedLinear.of(attention.out_proj)
         scaling, q_proj = to_encoder.scaling, to_encoder.q_proj
-        self.encoder_q = Product(q_proj.weight * scaling, None if q_proj.bias is None else q_proj.bias * scaling)
-        self.encoder_out = Product.of(to_encoder.out_proj)
-        self.fc1, self.fc2 = Product.of(layer.fc1), Product.of(layer.fc2)
+        self.encoder_q = PackedLinear(q_proj.weight * scaling, None if q_proj.bias is None else q_proj.bias * scaling)
+        self.encoder_out = PackedLinear.of(to_encoder.out_proj)
+        self.fc1, self.fc2 = PackedLinear.of(layer.fc1), PackedLinear.of(layer.fc2)
 
     def __call__(
         self, x: Tensor, source: "EncodedSource", state: IncrementalState, context: Dict[str, Tensor]
@@ -107,7 +104,7 @@ class PackedWeights:
         self.parameters = _parameters(decoder, weight)
         self.fingerprint, self.sample = _fingerprint(self.parameters), _sample(self.parameters)
         self.layers = [PackedLayer(layer) for layer in decoder.layers]
-        self.vocabulary = Product(weight, None)
+        self.vocabulary = PackedLinear(weight, None)
 
     def __reduce__(self) -> Tuple[type, Tuple[()]]:
         return type(None), ()
@@ -161,7 +158,7 @@ class PackedDecoder(IncrementalDecoder):
 
     def features(self, tokens: Tensor) -> Tensor:
         decoder = self.decoder
-        key = decoder.position.steps(tokens)
+        key = decoder.position.positions_of(tokens)
         query = key.last()
         context = decoder.position.prepare(query, key)
         x = decoder.embed(tokens[:, -1:], query.positions)[:, 0]
@@ -173,7 +170,7 @@ class PackedDecoder(IncrementalDecoder):
 
     def logits(self, tokens: Tensor, buffer: Tensor) -> Tensor:
         vocabulary = self.weights.vocabulary
-        if not vocabulary.is_packed or len(tokens) > MOST_ROWS:
+        if not vocabulary.is_packed:
             return super().logits(tokens, buffer)
         return vocabulary(self.features(tokens))
 

@@ -1,4 +1,4 @@
-"""How CTranslate2's engine (4.8) computes position encodings, and why it cannot compute the others.
+"""How CTranslate2's engine (4.8) computes position encodings, as far as it can.
 
 An encoding of the registry becomes an :class:`Expression`: options of the engine's specification of a stack, and the
 parameters or tables that go into it. The names and shapes of both are the engine's.
@@ -13,18 +13,6 @@ from torch import Tensor
 
 from ..positions import PositionEncoding, name_of
 from .parameters import Parameters
-
-UNEXPRESSED = "CTranslate2's engine has no term for it"
-REFUSED = {
-    "tupe_a": "CTranslate2's engine has no correlation of absolute positions in the logits",
-    "tupe_r": "CTranslate2's engine has no correlation of absolute positions in the logits",
-    "learned_t5": "CTranslate2's engine has no bias in the logits beside vectors that are added to the embeddings",
-    "learned_untied": "CTranslate2's engine adds nothing to queries and keys",
-    "xl": "CTranslate2's engine has no sinusoids of distances in the logits",
-    "deberta": "CTranslate2's engine has no term of the key and the distance",
-    **dict.fromkeys(("linear", "linear_learned"), "CTranslate2's engine has the softmax attention only"),
-}
-"""Name in the registry, to what the engine lacks; an encoding that is neither here nor below adds no term."""
 
 
 class Expression(NamedTuple):
@@ -41,12 +29,13 @@ def expression(position: PositionEncoding) -> Expression:
     """How the engine computes ``position``.
 
     Raises:
-        ValueError: the engine cannot compute it; the message says why.
+        ValueError: the engine cannot compute it.
     """
     name = name_of(position)
     if name not in EXPRESSIBLE:
         raise ValueError(
-            f"--{position.stack.side}-position {name} cannot be exported: {REFUSED.get(name, UNEXPRESSED)}; use fairseq"
+            f"--{position.config.side}-position {name} cannot be exported: CTranslate2's engine has no term for it; "
+            "use fairseq"
         )
     return EXPRESSIBLE[name]
 
@@ -64,23 +53,25 @@ def _set_rows(spec: Any, rows: Tensor) -> None:
 
 
 def _fill_sinusoids(spec: Any, position: Any, parameters: Parameters) -> None:
-    rows = position.stack.max_positions
+    rows = position.config.max_positions
     _set_rows(spec, position.table(torch.device("cpu"), rows)[:rows])
 
 
 def _fill_learned(spec: Any, position: Any, parameters: Parameters) -> None:
-    spec.position_encodings.encodings = parameters.take(f"{position.stack.side}.position.weight")
+    spec.position_encodings.encodings = parameters.take(f"{position.config.side}.position.weight")
 
 
 def _fill_zeros(spec: Any, position: Any, parameters: Parameters) -> None:
     """Without a table the engine would add sinusoids."""
-    _set_rows(spec, torch.zeros(position.stack.max_positions, position.stack.embed_dim))
+    _set_rows(spec, torch.zeros(position.config.max_positions, position.config.embed_dim))
 
 
 def _rotary_options(position: Any) -> Dict[str, Any]:
     options, base = position.options, position.frequency_base()
     if base > float(np.finfo(np.float32).max):
         raise ValueError(f"RoPE of base {base:g} cannot be exported: CTranslate2's engine has it in fp32")
+    if options.scaling == "yarn":
+        raise ValueError("--rope-scaling yarn cannot be exported: CTranslate2's engine lacks it; use linear or ntk")
     linear = options.scaling == "linear"
     return dict(
         rotary_dim=position.dim,
@@ -101,7 +92,7 @@ def _shaw_options(position: Any) -> Dict[str, Any]:
 
 def _fill_shaw(spec: Any, position: Any, parameters: Parameters) -> None:
     for i, layer in enumerate(spec.layer):
-        attention, prefix = layer.self_attention, f"{position.stack.side}.layers.{i}.self_attn.position"
+        attention, prefix = layer.self_attention, f"{position.config.side}.layers.{i}.self_attn.position"
         attention.relative_position_keys = parameters.take(f"{prefix}.keys")[0]  # (1, R, D) -> (R, D)
         attention.relative_position_values = (
             model_spec.OPTIONAL if position.options.no_values else parameters.take(f"{prefix}.values")[0]
@@ -114,14 +105,14 @@ def _t5_options(position: Any) -> Dict[str, Any]:
 
 def _fill_t5(spec: Any, position: Any, parameters: Parameters) -> None:
     """Fills the first layer's table: the engine hands it on to the other layers, which share it here too."""
-    table = parameters.take(f"{position.stack.side}.position.table")  # (buckets, H)
+    table = parameters.take(f"{position.config.side}.position.table")  # (buckets, H)
     for layer in spec.layer:
         layer.self_attention.relative_attention_bias = table
         layer.self_attention.relative_attention_max_distance = np.int32(position.options.max_distance)
 
 
 def _alibi_options(position: Any) -> Dict[str, Any]:
-    if not position.stack.causal:
+    if not position.config.causal:
         raise ValueError(
             "--encoder-position alibi cannot be exported: CTranslate2's engine has ALiBi in the decoder only; "
             "use fairseq"

@@ -22,6 +22,7 @@ ACTIVATIONS = {
     "gelu_accurate": common_spec.Activation.GELUTanh,
     "gelu_fast": common_spec.Activation.GELUTanh,  # fairseq's old name of the one above
     "tanh": common_spec.Activation.Tanh,
+    "swish": common_spec.Activation.SWISH,
 }
 UNSUPPORTED = {
     "no_cross_attention": "a decoder there attends to the source",
@@ -57,7 +58,8 @@ def _transformer(model: Any) -> TransformerSpec:
     spec.register_target_vocabulary(_words(model.decoder.dictionary, "decoder"))
     config = spec.config
     _name_special_symbols(config, model.decoder.dictionary)
-    config.decoder_start_token = model.decoder.dictionary.eos_word  # fairseq's targets begin with </s>
+    words = model.decoder.dictionary
+    config.decoder_start_token = words.bos_word if model.decoder.start_with_bos else words.eos_word
     config.add_source_eos = True
     # the engine does not read these, but its callers do: tokens, </s> counted
     config.add_attribute("max_source_positions", model.encoder.max_source_positions)
@@ -111,13 +113,17 @@ def _check(stacks: Dict[str, Any]) -> None:
         if getattr(cfg, option, None):
             flag = f"--{option.replace('_', '-')}"
             raise ValueError(f"{flag} cannot be exported to CTranslate2: {reason}; use fairseq")
-    if cfg.activation_fn not in ACTIVATIONS:
+    if _activation(cfg) not in ACTIVATIONS:
         raise ValueError(
             f"--activation-fn {cfg.activation_fn} cannot be exported: CTranslate2's engine has {', '.join(ACTIVATIONS)}"
         )
     for side, stack in stacks.items():
         if not len(stack.layers):
             raise ValueError(f"--{side}-layers 0 cannot be exported: CTranslate2's engine needs at least one layer")
+
+
+def _activation(cfg: Any) -> str:
+    return "swish" if getattr(cfg, "swish", False) else str(cfg.activation_fn)
 
 
 def _options(stack: Any, side: str) -> Any:
@@ -127,7 +133,7 @@ def _options(stack: Any, side: str) -> Any:
         num_heads=getattr(cfg, side).attention_heads,
         pre_norm=getattr(cfg, side).normalize_before,
         no_final_norm=stack.layer_norm is None,
-        activation=ACTIVATIONS[cfg.activation_fn],
+        activation=ACTIVATIONS[_activation(cfg)],
         layernorm_embedding=stack.layernorm_embedding is not None,
         **expression(stack.position).options(stack.position),
     )

@@ -49,7 +49,7 @@ def place_of_symbol(model: Any, side: str, length: int) -> int:
     if isinstance(model, FairseqLanguageModel):
         return 0 if getattr(model, "begins_with_symbol", False) else -1
     stack = stack_of(model, side)
-    at_end = side == "encoder" and stack.position.stack.special_idx == model.encoder.dictionary.eos()
+    at_end = side == "encoder" and stack.position.config.special_idx == model.encoder.dictionary.eos()
     return length - 1 if at_end else 0
 
 

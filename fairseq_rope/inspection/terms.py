@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..attention import LinearAttention
 from ..checkpoints import model_folder
 from ..checkpoints.files import CheckpointError
-from ..positions import Stack, Steps
+from ..positions import SideConfig, TokenPositions
 from ..positions.relative import LARGEST_DISTANCE
 from ..positions.rope import RotaryEncoding, RotaryOptions
 from ..positions.tupe import UntiedAbsoluteEncoding
@@ -58,9 +58,9 @@ def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 2
         raise ValueError(f"--max-distance must be at least 1 and at most {LARGEST_DISTANCE}, not {max_distance}")
     if dim < 2:
         raise ValueError(f"--rope-dim must be even and at least 2, not {dim}")
-    stack = Stack(dim, num_heads=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
+    config = SideConfig(dim, num_heads=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
     scaling = "none" if stretch == 1 else "linear"
-    encoding = RotaryEncoding(stack, RotaryOptions(base=base, dim=dim, scaling=scaling, scaling_factor=stretch))
+    encoding = RotaryEncoding(config, RotaryOptions(base=base, dim=dim, scaling=scaling, scaling_factor=stretch))
     terms = encoding.rotation(torch.arange(max_distance + 1)[None])[0, 0]  # (max_distance + 1, d/2)
     return terms.to(torch.complex128).cumsum(-1).abs().mean(-1)
 
@@ -101,14 +101,14 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
             f"the {side} has the encoding {encoding_name(model, side)}, and this draws only the term that TUPE adds to "
             "the logits: choose a model or a side with tupe_a or tupe_r, or `plot bias`"
         )
-    if not 1 <= length <= encoding.stack.max_positions:
-        table = f"{encoding.stack.max_positions}, the rows of the {side}'s table"
+    if not 1 <= length <= encoding.config.max_positions:
+        table = f"{encoding.config.max_positions}, the rows of the {side}'s table"
         raise ValueError(f"--length must be between 1 and {table}, not {length}")
     places = torch.arange(length)[None]
-    steps = Steps(places, places == place_of_symbol(model, side, length))
-    bias = encoding.prepare(steps, steps)["bias"][0]
+    positions = TokenPositions(places, places == place_of_symbol(model, side, length))
+    bias = encoding.prepare(positions, positions)["bias"][0]
     seen = torch.ones(length, length, dtype=torch.bool)
-    return bias.masked_fill(~(seen.tril() if encoding.stack.causal else seen), float("nan"))
+    return bias.masked_fill(~(seen.tril() if encoding.config.causal else seen), float("nan"))
 
 
 @torch.no_grad()

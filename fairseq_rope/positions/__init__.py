@@ -4,8 +4,10 @@ from typing import Dict, Type
 
 from .absolute import LearnedEncoding, SinusoidalEncoding
 from .alibi import LinearBiasEncoding
-from .base import PositionEncoding, Stack, Steps
+from .base import PositionEncoding, SideConfig, TokenPositions
 from .deberta import DisentangledEncoding
+from .fire import InterpolatedBiasEncoding
+from .kerple import LogarithmicBiasEncoding
 from .linear import LinearLearnedEncoding, LinearRotaryEncoding
 from .rope import RotaryEncoding
 from .shaw import RelativeEncoding
@@ -28,6 +30,8 @@ POSITIONS: Dict[str, Type[PositionEncoding]] = {
     "xl": TransformerXLEncoding,
     "deberta": DisentangledEncoding,
     "alibi": LinearBiasEncoding,
+    "kerple": LogarithmicBiasEncoding,
+    "fire": InterpolatedBiasEncoding,
     "linear": LinearRotaryEncoding,
     "linear_learned": LinearLearnedEncoding,
 }
@@ -38,4 +42,4 @@ def name_of(position: PositionEncoding) -> str:
     return next(name for name, encoding in POSITIONS.items() if type(position) is encoding)
 
 
-__all__ = ["POSITIONS", "PositionEncoding", "Stack", "Steps", "name_of"]
+__all__ = ["POSITIONS", "PositionEncoding", "SideConfig", "TokenPositions", "name_of"]

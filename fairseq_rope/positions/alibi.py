@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 import torch
 from torch import Tensor
 
-from .base import PositionEncoding, Stack, Steps
+from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import distances
 
 
@@ -33,12 +33,12 @@ class LinearBiasEncoding(PositionEncoding):
     Options = AlibiOptions
     prefix = "alibi"
 
-    def __init__(self, stack: Stack, options: AlibiOptions) -> None:
-        super().__init__(stack, options)
-        self.split = options.split_directions and not stack.causal
-        if self.split and stack.num_heads % 2:
+    def __init__(self, config: SideConfig, options: AlibiOptions) -> None:
+        super().__init__(config, options)
+        self.split = options.split_directions and not config.causal
+        if self.split and config.num_heads % 2:
             raise ValueError(
-                f"--alibi-split-directions needs an even number of heads, not {stack.num_heads}: leave it out, "
+                f"--alibi-split-directions needs an even number of heads, not {config.num_heads}: leave it out, "
                 "or change --encoder-attention-heads"
             )
 
@@ -46,9 +46,9 @@ class LinearBiasEncoding(PositionEncoding):
     def hides_keys(self) -> bool:
         return self.split
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         distance = distances(query, key)[:, None]  # (B or 1, 1, T, S)
-        heads = self.stack.num_heads
+        heads = self.config.num_heads
         per_head = slopes(heads // 2, distance.device).repeat(2) if self.split else slopes(heads, distance.device)
         bias = -per_head[:, None, None] * distance.abs()  # (B or 1, H, T, S)
         if self.split:

@@ -29,18 +29,22 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
-class Stack:
+class SideConfig:
     """What an encoding may know about the encoder or decoder that it serves."""
 
     embed_dim: int
     num_heads: int
-    max_positions: int  # tokens: the longest sentence that the stack accepts
+    max_positions: int  # tokens: the longest sentence that this side accepts
     padding_idx: int
     causal: bool  # True in the decoder: a query sees no later key
     special_idx: Optional[int] = -1
     """The special symbol: ``</s>`` in translation, ``<s>`` in causal language models; -1: no token is special.
     None: the first token of each text is, as in masked language models, whose training also replaces ``<s>``."""
     limit_flag: str = ""  # the flag that sets max_positions, if it is not that of translation
+    shift: int = 0
+    """In training, the largest offset of a sequence (SHAPE, Kiyono et al., EMNLP 2021, arXiv 2109.05644); 0: none."""
+    sample: int = 0
+    """In training, positions are drawn from those below this (Ruoss et al., ACL 2023, arXiv 2305.16843); 0: none."""
 
     @property
     def head_dim(self) -> int:
@@ -55,11 +59,12 @@ class Stack:
         return self.limit_flag or f"--max-{'target' if self.causal else 'source'}-positions"
 
 
-class Steps(NamedTuple):
+class TokenPositions(NamedTuple):
     """The positions of some tokens.
 
     If the encoding is shift invariant, all sentences share one row of consecutive positions, and padding counts like
-    any token. Otherwise positions count the real tokens of each sentence.
+    any token. Otherwise positions count the real tokens of each sentence. In training, both may be changed by
+    ``--position-shift`` and ``--position-sample``.
     """
 
     positions: Tensor
@@ -68,9 +73,16 @@ class Steps(NamedTuple):
     special: Tensor
     """``(B or 1, T)``, True where the token is the special symbol"""
 
-    def last(self) -> "Steps":
-        """Only the newest step: ``(B or 1, 1)``."""
-        return Steps(self.positions[:, -1:], self.special[:, -1:])
+    below: int = 0
+    """0: positions of neighbours differ by 1. Else they are any increasing numbers below this one."""
+
+    def last(self) -> "TokenPositions":
+        """Only the newest token: ``(B or 1, 1)``."""
+        return TokenPositions(self.positions[:, -1:], self.special[:, -1:], self.below)
+
+    def first_row(self) -> "TokenPositions":
+        """Only those of the first sentence: ``(1, T)``."""
+        return TokenPositions(self.positions[:1], self.special[:1], self.below)
 
 
 @dataclass(frozen=True)
@@ -86,11 +98,11 @@ class PositionEncoding(nn.Module):
     put derived tables into the ``state_dict``. It computes them in fp32 or better, and casts them last.
 
     Args:
-        stack: the stack that this instance serves.
+        config: of the encoder or decoder that this instance serves.
         options: an instance of :attr:`Options`.
 
     Raises:
-        ValueError: an option does not fit the stack.
+        ValueError: an option does not fit the configuration.
     """
 
     Options: ClassVar[Any] = NoOptions
@@ -109,9 +121,13 @@ class PositionEncoding(nn.Module):
     attention: ClassVar[str] = "softmax"
     """The kind of attention that the encoding needs: ``softmax``, or ``linear`` where features replace the softmax."""
 
-    def __init__(self, stack: Stack, options: Any) -> None:
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "rotate"):  # the hook's name in 0.2, which nothing would call
+            raise TypeError(f"{cls.__name__}.rotate: rename it to transform")
+
+    def __init__(self, config: SideConfig, options: Any) -> None:
         super().__init__()
-        self.stack = stack
+        self.config = config
         self.options = options
 
     @property
@@ -124,18 +140,40 @@ class PositionEncoding(nn.Module):
         """True if :meth:`logit_bias` hides keys from some queries with -inf."""
         return False
 
-    def steps(self, tokens: Tensor) -> Steps:
-        """The positions of ``tokens`` ``(B, T)``, int64, padded with ``padding_idx`` before or behind a sentence."""
+    def positions_of(self, tokens: Tensor) -> TokenPositions:
+        """The positions of ``tokens`` ``(B, T)``, int64, padded with ``padding_idx`` before or behind a sentence.
+
+        In training, they may be drawn at random (:attr:`SideConfig.shift`, :attr:`SideConfig.sample`), once for a
+        forward pass: every sequence has an offset of its own, and the sequences of a batch share a sample.
+
+        Raises:
+            ValueError: a batch has more tokens in a row than there are positions to draw.
+        """
         if self.shift_invariant:  # only distances matter: one row of places serves all sentences
             positions = torch.arange(tokens.size(1), device=tokens.device)[None]
         else:
-            positions = (tokens.ne(self.stack.padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
-        return Steps(positions, self._special(tokens))
+            positions = (tokens.ne(self.config.padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
+        sample = self.config.sample if self.training else 0
+        if sample:
+            positions = self._sampled(tokens)[positions]
+        elif self.training and self.config.shift and not self.shift_invariant:
+            largest = max(0, min(self.config.shift, self.config.max_positions - tokens.size(1)))
+            positions = positions + torch.randint(largest + 1, (len(tokens), 1), device=tokens.device)
+        return TokenPositions(positions, self._special(tokens), sample)
+
+    def _sampled(self, tokens: Tensor) -> Tensor:
+        """As many different positions as ``tokens`` ``(B, T)`` have places, in ascending order: ``(T,)``."""
+        length, sample = tokens.size(1), self.config.sample
+        if length > sample:
+            raise ValueError(
+                f"--position-sample {sample} has no {length} positions, for the longest sequence of a batch: raise it"
+            )
+        return torch.rand(sample, device=tokens.device).topk(length).indices.sort().values
 
     def _special(self, tokens: Tensor) -> Tensor:
-        if self.stack.special_idx is not None:
-            return tokens.eq(self.stack.special_idx)
-        real = tokens.ne(self.stack.padding_idx)
+        if self.config.special_idx is not None:
+            return tokens.eq(self.config.special_idx)
+        real = tokens.ne(self.config.padding_idx)
         return real & real.cumsum(dim=1).eq(1)
 
     def build_layer(self, attention: nn.Module) -> Optional[nn.Module]:
@@ -150,20 +188,20 @@ class PositionEncoding(nn.Module):
         """The term added to the scaled token embeddings: ``(B or 1, T, C)``, or None."""
         return None
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         """Computes the tensors that the layers share, once per forward pass; the hooks below receive them by keyword.
 
         Args:
-            query: the T new steps; in incremental decoding, only the last one.
-            key: all S steps so far.
+            query: of the T new tokens; in incremental decoding, only the last one.
+            key: of all S tokens so far.
 
         Raises:
             ValueError: a sentence is longer than the encoding can express.
         """
         return {}
 
-    def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
-        """Transforms the queries and keys ``(B, H, T, D)`` of the new steps, before the keys are cached.
+    def transform(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
+        """Transforms the queries and keys ``(B, H, T, D)`` of the new tokens, before the keys are cached.
 
         The result may be in fp32; the attention casts it where it computes in another precision.
         """
@@ -196,7 +234,7 @@ class PositionEncoding(nn.Module):
         """Raises ValueError if a table of ``rows`` positions is too short for ``positions`` ``(B or 1, S)``."""
         if positions.size(1) > rows and int(positions.max()) >= rows:  # the shape mostly decides, without a sync
             raise ValueError(
-                f"a sentence of {int(positions.max()) + 1} tokens is longer than the {self.stack.side}'s table of "
-                f"{rows} positions: split it, or train with a larger {self.stack.limit}, or with an encoding that has "
+                f"a sentence of {int(positions.max()) + 1} tokens is longer than the {self.config.side}'s table of "
+                f"{rows} positions: split it, or train with a larger {self.config.limit}, or with an encoding that has "
                 "no table"
             )

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..unregistered import Unregistered
-from .base import PositionEncoding, Stack, Steps
+from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import check_distance, distance_rows, products_with_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
@@ -52,21 +52,21 @@ class DisentangledEncoding(PositionEncoding):
     Options = DebertaOptions
     prefix = "deberta"
 
-    def __init__(self, stack: Stack, options: DebertaOptions) -> None:
-        super().__init__(stack, options)
+    def __init__(self, config: SideConfig, options: DebertaOptions) -> None:
+        super().__init__(config, options)
         check_distance("--deberta-span", options.span)
-        self.table = nn.Parameter(torch.empty(2 * options.span, stack.embed_dim))
+        self.table = nn.Parameter(torch.empty(2 * options.span, config.embed_dim))
         nn.init.normal_(self.table, std=INITIAL_STD)
 
     def build_layer(self, attention: nn.Module) -> nn.Module:
         if self.options.share_projections:
             return ContentProjections(attention)
-        return PositionProjections(self.stack.embed_dim)
+        return PositionProjections(self.config.embed_dim)
 
     def logit_scale(self, head_dim: int) -> float:
         return (3 * head_dim) ** -0.5
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         rows, row = distance_rows(query, key)  # of j - i
         span = self.options.span
         return {
@@ -76,11 +76,11 @@ class DisentangledEncoding(PositionEncoding):
         }
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
-        row, heads = context["row"], (self.stack.num_heads, -1)
+        row, heads = context["row"], (self.config.num_heads, -1)
         relative_q = layer.q_proj(context["relative_queries"]).unflatten(-1, heads).transpose(0, 1)  # (H, R, D)
         products = products_with_rows(q, context["relative_keys"], layer.k_proj)  # (B, H, T, R)
         content_to_position = products.gather(-1, row.expand(*q.shape[:3], -1))
-        if q.size(2) == 1:  # one row for each key: R = S
+        if q.size(2) == 1 and relative_q.size(1) == k.size(2):  # one row for each key: R = S
             position_to_content = (k * relative_q).sum(-1)[:, :, None]  # (B, H, 1, S)
         else:
             products = k @ relative_q.transpose(-2, -1)  # (B, H, S, R)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .absolute import LearnedEncoding
-from .base import PositionEncoding, Stack
+from .base import PositionEncoding, SideConfig
 from .rope import RotaryEncoding, RotaryOptions
 
 FEATURE_MAPS = ("elu", "favor")
@@ -85,7 +85,7 @@ class FeatureMapEncoding(PositionEncoding):
     prefix = "linear"
     attention = "linear"
 
-    def __init__(self, stack: Stack, options: FeatureOptions) -> None:
+    def __init__(self, config: SideConfig, options: FeatureOptions) -> None:
         if options.feature_map not in FEATURE_MAPS:
             raise ValueError(
                 f"--linear-feature-map must be one of {', '.join(FEATURE_MAPS)}, not {options.feature_map!r}"
@@ -96,11 +96,11 @@ class FeatureMapEncoding(PositionEncoding):
             raise ValueError(
                 f"--linear-features must be even, positive and at most {MOST_FEATURES}, not {options.features}"
             )
-        super().__init__(stack, options)
+        super().__init__(config, options)
 
     def width(self) -> int:
         """Features per head."""
-        dim = self.stack.head_dim
+        dim = self.config.head_dim
         if self.options.feature_map == "elu":
             return dim
         return self.options.features or max(2, 2 * round(dim * math.log(dim) / 2))
@@ -108,7 +108,7 @@ class FeatureMapEncoding(PositionEncoding):
     def build_layer(self, attention: nn.Module) -> nn.Module:
         """The feature map; each layer draws its own random features."""
         return (
-            PositiveUnits() if self.options.feature_map == "elu" else RandomFeatures(self.width(), self.stack.head_dim)
+            PositiveUnits() if self.options.feature_map == "elu" else RandomFeatures(self.width(), self.config.head_dim)
         )
 
 
@@ -117,6 +117,13 @@ class LinearRotaryEncoding(FeatureMapEncoding, RotaryEncoding):
 
     Options = LinearOptions
     family = "roformer_linear"
+
+    def __init__(self, config: SideConfig, options: LinearOptions) -> None:
+        super().__init__(config, options)
+        if options.scaling == "yarn":
+            raise ValueError(
+                "--linear-scaling yarn sharpens a softmax, which linear attention lacks: use linear or ntk"
+            )
 
 
 class LinearLearnedEncoding(LearnedEncoding, FeatureMapEncoding):

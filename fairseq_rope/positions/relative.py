@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Steps
+from .base import TokenPositions
 
 LARGEST_DISTANCE = 65536
 """Tokens; an option that asks for more is a mistake."""
@@ -19,22 +19,28 @@ def check_distance(flag: str, distance: int) -> None:
         raise ValueError(f"{flag} must be at least 1 and at most {LARGEST_DISTANCE}, not {distance}")
 
 
-def distances(query: Steps, key: Steps) -> Tensor:
-    """``j - i`` in tokens, negative for keys before the query: ``(1, T, S)``.
+def distances(query: TokenPositions, key: TokenPositions) -> Tensor:
+    """``j - i`` in tokens, negative for keys before the query: ``(1, T, S)``; ``(B or 1, T, S)`` of sampled positions.
 
     Padding stands only before or behind a sentence. The distance of two tokens is therefore that of their places, which
     are the same in all sentences; the queries have the last ones.
     """
+    if key.below:
+        return key.positions[:, None, :] - query.positions[:, :, None]
     places = torch.arange(key.positions.size(1), device=key.positions.device)
     return (places - places[-query.positions.size(1) :, None])[None]
 
 
-def distance_rows(query: Steps, key: Steps) -> Tuple[Tensor, Tensor]:
+def distance_rows(query: TokenPositions, key: TokenPositions) -> Tuple[Tensor, Tensor]:
     """All values of ``j - i`` in ascending order ``(R,)``, and each pair's place among them ``(1, 1, T, S)``.
 
-    It is for shift-invariant encodings, whose positions are one row of consecutive numbers: ``R = T + S - 1``.
+    It is for shift-invariant encodings, whose positions are one row: of consecutive numbers, ``R = T + S - 1``, or
+    sampled below K, ``R = 2 K - 1``.
     """
     distance = distances(query, key)  # (1, T, S)
+    if key.below:
+        rows = torch.arange(1 - key.below, key.below, device=distance.device)
+        return rows, (distance + key.below - 1)[:, None]
     lowest = distance[0, -1, 0]
     rows = lowest + torch.arange(sum(distance.shape[1:]) - 1, device=distance.device)
     return rows, (distance - lowest)[:, None]

@@ -1,15 +1,18 @@
 """RoPE: rotary position embedding (Su et al., RoFormer, Neurocomputing 2024, eqs. 6-8 and 26; arXiv 2104.09864)."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, Tuple
 
 import torch
 from torch import Tensor
 
-from .base import PositionEncoding, Stack, Steps
+from .base import PositionEncoding, SideConfig, TokenPositions
 
 LAYOUTS = ("interleaved", "half")
-SCALINGS = ("none", "linear", "ntk")
+SCALINGS = ("none", "linear", "ntk", "yarn")
+FEWEST_TURNS, MOST_TURNS = 1, 32
+"""YaRN's alpha and beta for LLaMA: rotations of a pair of channels within the original length."""
 LARGEST_BASE, LARGEST_FACTOR = 1e30, 1e6  # beyond any use, and far from overflow
 
 
@@ -29,13 +32,15 @@ class RotaryOptions:
     scaling: str = field(
         default="none",
         metadata={
-            "help": "for inputs longer than those in training: divide the positions (linear) or raise the base (ntk)",
+            "help": "for inputs longer than those in training: divide the positions (linear), raise the base (ntk), or "
+            "divide slow frequencies and sharpen the attention (yarn)",
             "choices": SCALINGS,
         },
     )
     scaling_factor: float = field(
         default=1.0, metadata={"help": "factor by which the range of positions is stretched (at least 1)"}
     )
+    original_length: int = field(default=0, metadata={"help": "tokens of the longest inputs in training, for yarn"})
 
 
 class RotaryEncoding(PositionEncoding):
@@ -49,8 +54,8 @@ class RotaryEncoding(PositionEncoding):
     prefix = "rope"
     family = "roformer"
 
-    def __init__(self, stack: Stack, options: RotaryOptions) -> None:
-        super().__init__(stack, options)
+    def __init__(self, config: SideConfig, options: RotaryOptions) -> None:
+        super().__init__(config, options)
         width, flag = self.width(), f"--{self.prefix}"
         self.dim = options.dim or width
         if self.dim % 2:
@@ -75,17 +80,23 @@ class RotaryEncoding(PositionEncoding):
                 f"{flag}-scaling-factor must be at least 1 and at most {LARGEST_FACTOR:g}, not {options.scaling_factor}"
             )
         if options.scaling == "none" and options.scaling_factor != 1:
-            raise ValueError(f"{flag}-scaling-factor needs {flag}-scaling linear or ntk")
+            raise ValueError(f"{flag}-scaling-factor needs {flag}-scaling linear, ntk or yarn")
         if options.scaling != "none" and options.scaling_factor == 1:
             raise ValueError(f"{flag}-scaling {options.scaling} needs a {flag}-scaling-factor greater than 1")
+        if (options.scaling == "yarn") != (options.original_length > 0):
+            raise ValueError(
+                f"{flag}-scaling yarn needs {flag}-original-length, the tokens of the longest inputs in training"
+                if options.scaling == "yarn"
+                else f"{flag}-original-length is for {flag}-scaling yarn, and positive: leave it out"
+            )
         if options.scaling == "ntk" and self.dim == 2:
             raise ValueError(f"{flag}-scaling ntk needs more than one pair of channels: raise {flag}-dim above 2")
 
     def width(self) -> int:
         """Channels per head that the rotation sees."""
-        return self.stack.head_dim
+        return self.config.head_dim
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         return {"rotation": self.rotation(query.positions)}
 
     def frequency_base(self) -> float:
@@ -100,10 +111,28 @@ class RotaryEncoding(PositionEncoding):
         if self.options.scaling == "linear":  # Chen et al. 2023, position interpolation
             angles = angles / self.options.scaling_factor
         exponents = torch.arange(0, self.dim, 2, dtype=torch.double, device=positions.device) / -self.dim
-        angles = angles[:, None, :, None] * base**exponents  # (B, 1, T, dim/2)
+        frequencies = base**exponents
+        if self.options.scaling == "yarn":
+            frequencies = self._by_parts(frequencies)
+        angles = angles[:, None, :, None] * frequencies  # (B, 1, T, dim/2)
         return torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
 
-    def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
+    def _by_parts(self, frequencies: Tensor) -> Tensor:
+        """YaRN's frequencies (Peng et al., ICLR 2024, arXiv 2309.00071, section 3.2).
+
+        Those that turn more than 32 times within the original length stay, those that turn less than once are divided
+        by the factor, with a linear ramp in the number of turns between; in the authors' code, in the channel's index.
+        """
+        turns = frequencies * self.options.original_length / (2 * math.pi)
+        stays = ((turns - FEWEST_TURNS) / (MOST_TURNS - FEWEST_TURNS)).clamp(0, 1)
+        return frequencies * (stays + (1 - stays) / self.options.scaling_factor)
+
+    def logit_scale(self, head_dim: int) -> float:
+        """With ``yarn``, q and k are each ``0.1 ln s + 1`` times as large (the paper's eq. 22: a temperature)."""
+        temperature = 0.1 * math.log(self.options.scaling_factor) + 1 if self.options.scaling == "yarn" else 1.0
+        return super().logit_scale(head_dim) * temperature**2
+
+    def transform(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
         rotation = context["rotation"]
         return self._rotate_channels(q, rotation), self._rotate_channels(k, rotation)
 

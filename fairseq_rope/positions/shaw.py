@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional
 import torch
 from torch import Tensor, nn
 
-from .base import PositionEncoding, Stack, Steps
+from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import check_distance, distances
 
 
@@ -47,8 +47,8 @@ class RelativeEncoding(PositionEncoding):
     Options = ShawOptions
     prefix = "shaw"
 
-    def __init__(self, stack: Stack, options: ShawOptions) -> None:
-        super().__init__(stack, options)
+    def __init__(self, config: SideConfig, options: ShawOptions) -> None:
+        super().__init__(config, options)
         check_distance("--shaw-clip", options.clip)
 
     @property
@@ -56,10 +56,10 @@ class RelativeEncoding(PositionEncoding):
         return not self.options.no_values
 
     def build_layer(self, attention: nn.Module) -> RelativeTables:
-        heads = self.stack.num_heads if self.options.per_head else 1
-        return RelativeTables(heads, 2 * self.options.clip + 1, self.stack.head_dim, not self.options.no_values)
+        heads = self.config.num_heads if self.options.per_head else 1
+        return RelativeTables(heads, 2 * self.options.clip + 1, self.config.head_dim, not self.options.no_values)
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         clip = self.options.clip
         return {"row": (distances(query, key).clamp(-clip, clip) + clip)[:, None]}  # (1, 1, T, S)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .absolute import LearnedEncoding
-from .base import PositionEncoding, Stack, Steps
+from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import bucket_bias, check_buckets, distances, t5_buckets
 
 
@@ -31,15 +31,15 @@ class BucketedBiasEncoding(PositionEncoding):
     Options = T5Options
     prefix = "t5"
 
-    def __init__(self, stack: Stack, options: T5Options) -> None:
-        super().__init__(stack, options)
+    def __init__(self, config: SideConfig, options: T5Options) -> None:
+        super().__init__(config, options)
         check_buckets(self.prefix, options.buckets, options.max_distance)
-        self.table = nn.Parameter(torch.empty(options.buckets, stack.num_heads))
-        nn.init.normal_(self.table, std=stack.embed_dim**-0.5)
+        self.table = nn.Parameter(torch.empty(options.buckets, config.num_heads))
+        nn.init.normal_(self.table, std=config.embed_dim**-0.5)
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         options = self.options
-        buckets = t5_buckets(distances(query, key), not self.stack.causal, options.buckets, options.max_distance)
+        buckets = t5_buckets(distances(query, key), not self.config.causal, options.buckets, options.max_distance)
         return {"bias": bucket_bias(buckets, self.table)}
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any, Dict, Tuple
 import torch
 from torch import Tensor, nn
 
-from .base import PositionEncoding, Stack, Steps
+from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import distance_rows, products_with_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
@@ -19,29 +19,29 @@ class TransformerXLEncoding(PositionEncoding):
     class has no memory of an earlier segment, and no dropout on ``r``.
     """
 
-    def __init__(self, stack: Stack, options: Any) -> None:
-        super().__init__(stack, options)
-        if stack.embed_dim % 2:
-            raise ValueError(f"sinusoids need an even --{stack.side}-embed-dim, not {stack.embed_dim}")
-        self.u = nn.Parameter(torch.empty(stack.num_heads, stack.head_dim))
-        self.v = nn.Parameter(torch.empty(stack.num_heads, stack.head_dim))
+    def __init__(self, config: SideConfig, options: Any) -> None:
+        super().__init__(config, options)
+        if config.embed_dim % 2:
+            raise ValueError(f"sinusoids need an even --{config.side}-embed-dim, not {config.embed_dim}")
+        self.u = nn.Parameter(torch.empty(config.num_heads, config.head_dim))
+        self.v = nn.Parameter(torch.empty(config.num_heads, config.head_dim))
         for vector in (self.u, self.v):
             nn.init.normal_(vector, std=INITIAL_STD)
 
     def build_layer(self, attention: nn.Module) -> nn.Module:
         """``W_R``"""
-        projection = nn.Linear(self.stack.embed_dim, self.stack.embed_dim, bias=False)
+        projection = nn.Linear(self.config.embed_dim, self.config.embed_dim, bias=False)
         nn.init.normal_(projection.weight, std=INITIAL_STD)
         return projection
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         rows, row = distance_rows(query, key)
-        half = torch.arange(0, self.stack.embed_dim, 2, dtype=torch.double, device=rows.device)
-        angles = -rows[:, None] * 10000 ** (-half / self.stack.embed_dim)  # of i - j: (R, C/2)
+        half = torch.arange(0, self.config.embed_dim, 2, dtype=torch.double, device=rows.device)
+        angles = -rows[:, None] * 10000 ** (-half / self.config.embed_dim)  # of i - j: (R, C/2)
         sinusoids = torch.cat([angles.sin(), angles.cos()], dim=-1).type_as(self.u)
         return {"sinusoids": sinusoids, "row": row, "u": self.u, "v": self.v}
 
-    def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
+    def transform(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
         """Adds ``u`` to q, so the content term ``q k^T`` has the terms (a) and (c)."""
         return q + context["u"][:, None], k
 

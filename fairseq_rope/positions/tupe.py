@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Stack, Steps
+from .base import SideConfig, TokenPositions
 from .relative import bucket_bias, check_buckets, distances, t5_buckets
 from .untied import INITIAL_STD, ProjectedPositions, is_read_at_once
 
@@ -53,26 +53,26 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
     def logit_scale(self, head_dim: int) -> float:
         return (2 * head_dim) ** -0.5
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
-        self.check_table(self.stack.max_positions, key.positions)
-        if is_read_at_once(key.positions) and all(torch.equal(rows, rows[:1].expand_as(rows)) for rows in key):
-            query, key = (Steps(*(x[:1] for x in steps)) for steps in (query, key))  # one matrix for all sentences
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
+        self.check_table(self.config.max_positions, key.positions)
+        if is_read_at_once(key.positions) and all(torch.equal(x, x[:1].expand_as(x)) for x in key[:2]):
+            query, key = query.first_row(), key.first_row()  # one matrix for all
         return {"bias": self._bias(query, key)}
 
-    def _bias(self, query: Steps, key: Steps) -> Tensor:
+    def _bias(self, query: TokenPositions, key: TokenPositions) -> Tensor:
         """The term added to the logits: ``(B or 1, H, T, S)``."""
         bias = self._correlation(query.positions, key.positions)
         if self.options.no_reset:
             return bias
         rows = self.norm(self.table[:THETA_ROWS])  # (2, C)
         q, k = self._heads(self.q_proj(rows)), self._heads(self.k_proj(rows))  # (H, 2, D)
-        theta_1, theta_2 = ((q * k).sum(-1) * self.logit_scale(self.stack.head_dim))[..., None, None].unbind(1)
+        theta_1, theta_2 = ((q * k).sum(-1) * self.logit_scale(self.config.head_dim))[..., None, None].unbind(1)
         bias = torch.where(key.special[:, None, None, :], theta_2, bias)
         return torch.where(query.special[:, None, :, None], theta_1, bias)
 
     def _correlation(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """``(p_i U_Q)(p_j U_K)^T / sqrt(2D)``: ``(B or 1, H, T, S)``."""
-        scale = self.logit_scale(self.stack.head_dim)
+        scale = self.logit_scale(self.config.head_dim)
         p = self._vectors(key_positions)  # (rows, C)
         if query_positions.size(1) > 1 or type(self.k_proj) is not nn.Linear:  # a quantised one has no matrix to use
             q, k = self.q_proj(p), self.k_proj(p)  # projected once, then distributed over the sentences
@@ -98,15 +98,15 @@ class UntiedRelativeEncoding(UntiedAbsoluteEncoding):
     Options = TupeROptions
     family = "tupe_r"
 
-    def __init__(self, stack: Stack, options: TupeROptions) -> None:
-        super().__init__(stack, options)
+    def __init__(self, config: SideConfig, options: TupeROptions) -> None:
+        super().__init__(config, options)
         check_buckets(self.prefix, options.buckets, options.max_distance)
-        self.relative = nn.Parameter(torch.empty(options.buckets + 2, stack.num_heads))
+        self.relative = nn.Parameter(torch.empty(options.buckets + 2, config.num_heads))
         nn.init.normal_(self.relative, std=INITIAL_STD)
 
-    def _bias(self, query: Steps, key: Steps) -> Tensor:
+    def _bias(self, query: TokenPositions, key: TokenPositions) -> Tensor:
         options = self.options
-        row = t5_buckets(distances(query, key), not self.stack.causal, options.buckets, options.max_distance)
+        row = t5_buckets(distances(query, key), not self.config.causal, options.buckets, options.max_distance)
         if not options.no_reset:
             row = row.masked_fill(key.special[:, None, :], options.buckets)
             row = row.masked_fill(query.special[:, :, None], options.buckets + 1)

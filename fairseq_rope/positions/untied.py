@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, Stack, Steps
+from .base import PositionEncoding, SideConfig, TokenPositions
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
@@ -22,12 +22,12 @@ class ProjectedPositions(PositionEncoding):
     rows_before: ClassVar[int] = 0
     """Rows of the table before that of position 0."""
 
-    def __init__(self, stack: Stack, options: Any) -> None:
-        super().__init__(stack, options)
-        self.table = nn.Parameter(torch.empty(self.rows_before + stack.max_positions, stack.embed_dim))
-        self.norm = nn.LayerNorm(stack.embed_dim)
-        self.q_proj = nn.Linear(stack.embed_dim, stack.embed_dim)
-        self.k_proj = nn.Linear(stack.embed_dim, stack.embed_dim)
+    def __init__(self, config: SideConfig, options: Any) -> None:
+        super().__init__(config, options)
+        self.table = nn.Parameter(torch.empty(self.rows_before + config.max_positions, config.embed_dim))
+        self.norm = nn.LayerNorm(config.embed_dim)
+        self.q_proj = nn.Linear(config.embed_dim, config.embed_dim)
+        self.k_proj = nn.Linear(config.embed_dim, config.embed_dim)
         for weight in (self.table, self.q_proj.weight, self.k_proj.weight):
             nn.init.normal_(weight, std=INITIAL_STD)
         for projection in (self.q_proj, self.k_proj):
@@ -35,11 +35,11 @@ class ProjectedPositions(PositionEncoding):
 
     def _vectors(self, positions: Tensor) -> Tensor:
         """``p`` of every position up to the last of ``positions``, or of all that the table has: ``(rows, C)``."""
-        rows = int(positions.max()) + 1 if is_read_at_once(positions) else self.stack.max_positions
+        rows = int(positions.max()) + 1 if is_read_at_once(positions) else self.config.max_positions
         return self.norm(self.table[self.rows_before : self.rows_before + rows])
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.stack.num_heads, -1)).transpose(-3, -2)  # (..., T, C) -> (..., H, T, D)
+        return x.unflatten(-1, (self.config.num_heads, -1)).transpose(-3, -2)  # (..., T, C) -> (..., H, T, D)
 
 
 def is_read_at_once(x: Tensor) -> bool:
@@ -59,8 +59,8 @@ class LearnedUntiedEncoding(ProjectedPositions):
     def logit_scale(self, head_dim: int) -> float:
         return (4 * head_dim) ** -0.5
 
-    def prepare(self, query: Steps, key: Steps) -> Dict[str, Tensor]:
-        self.check_table(self.stack.max_positions, key.positions)
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
+        self.check_table(self.config.max_positions, key.positions)
         projections = {"position_q": self.q_proj, "position_k": self.k_proj}
         if query.positions.size(1) == 1:  # a step of decoding has fewer positions than the table
             p = self.norm(F.embedding(query.positions, self.table))
@@ -68,5 +68,5 @@ class LearnedUntiedEncoding(ProjectedPositions):
         p = self._vectors(key.positions)  # projected once, then distributed over the sentences
         return {name: self._heads(F.embedding(query.positions, project(p))) for name, project in projections.items()}
 
-    def rotate(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
+    def transform(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
         return q + context["position_q"].type_as(q), k + context["position_k"].type_as(k)

@@ -12,7 +12,7 @@ from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 
 from ..kinds import kind_of
-from ..output_projection import has_hooks, is_unchanged, output_weight
+from ..output_projection import has_hooks, is_unchanged, output_weight, tell_once
 from .linear_loss import linear_label_smoothed_nll_loss
 
 
@@ -57,6 +57,7 @@ class FusedLabelSmoothedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Tensor, Any, Any]:
         weight = output_weight(model)
         if weight is None or not reduce or self.report_accuracy or not gives_features(model):
+            tell_once("label_smoothed_cross_entropy computes the loss")
             return super().forward(model, sample, reduce)
         features = model(**sample["net_input"], features_only=True)[0]  # (B, T, C)
         skip = max(0, self.ignore_prefix_size)

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..products import add_weight_gradient, product, weight_gradient
+
 CHUNK = {"cpu": 2**26, "cuda": 2**28}
 """Bytes of logits in memory at once, by type of device. Products of fewer rows are slower."""
 
@@ -16,9 +18,6 @@ FP16_SCALE = 16.0
 """Factor of the gradients between forward and backward pass in fp16, where the share ``e`` of the smoothing would be a
 subnormal number. The loss scale prevents that, but is known only in the backward pass.
 """
-
-FP16_ROWS = 2048
-"""Tokens of a chunk in fp16 at most, so its share of the weight's gradient, times ``FP16_SCALE``, stays finite."""
 
 
 def linear_label_smoothed_nll_loss(
@@ -64,9 +63,17 @@ def _rows_of_a_chunk(features: Tensor, types: int) -> int:
     """How many of the N tokens go through the loss at once: chunks of about equal size, at most ``CHUNK`` bytes."""
     tokens, limit = features.size(0), CHUNK.get(features.device.type, CHUNK["cuda"])
     chunks = max(1, -(-tokens * types * features.element_size() // limit))
-    if features.dtype == torch.half:
-        chunks = max(chunks, -(-tokens // FP16_ROWS))
     return max(1, -(-tokens // chunks))
+
+
+def _divisor(features: Tensor) -> Tensor:
+    """The power of two by which fp16 ``features`` are divided for the gradient of the weight, which is then finite.
+
+    That gradient is largest if all tokens share a target, and the model is sure that it is another one: then it is
+    ``FP16_SCALE`` times the sum of a column.
+    """
+    largest = FP16_SCALE * features.abs().sum(0, dtype=torch.float).amax()
+    return (largest / torch.finfo(torch.half).max).log2().ceil().exp2().clamp(min=1)
 
 
 def _rows_of_a_block(logits: Tensor) -> int:
@@ -137,25 +144,32 @@ class _Gradients:
         self.weight = torch.zeros_like(matrix) if needed[1] and not len(features) else None
         self.bias = weight.new_zeros(len(weight), dtype=precise) if needed[2] else None
         self.share: Optional[Tensor] = None  # in half precision, the place of a later chunk's share
+        self.inputs = features
+        """For the gradient of the weight, which has to be multiplied by :attr:`divisor`."""
+        self.divisor: Any = 1.0
+        if features.dtype == torch.half:
+            self.divisor = _divisor(features)
+            self.inputs = features / self.divisor
 
-    def add(self, start: int, x: Tensor, gradient: Tensor) -> None:
-        """Adds a chunk: its features ``x`` ``(n, C)``, from row ``start`` on, and its logits' gradient ``(n, V)``."""
+    def add(self, start: int, gradient: Tensor) -> None:
+        """Adds a chunk: the gradient ``(n, V)`` of its logits, from row ``start`` of the features on."""
+        rows = slice(start, start + len(gradient))
         if self.features is not None:
-            torch.mm(gradient, self.matrix, out=self.features[start : start + len(x)])
+            self.features[rows] = product(gradient, self.matrix.t())
         if self.needs_weight:
-            self._add_weight(gradient.t(), x)
+            self._add_weight(gradient, self.inputs[rows])
         if self.bias is not None:
             self.bias.add_(gradient.sum(0, dtype=self.bias.dtype))
 
     def _add_weight(self, gradient: Tensor, x: Tensor) -> None:
         if self.weight is None:
-            self.weight = torch.mm(gradient, x)
+            self.weight = weight_gradient(gradient, x)
         elif x.dtype == self.precise:
-            self.weight.addmm_(gradient, x)
+            add_weight_gradient(self.weight, gradient, x)
         else:
             if self.share is None:
                 self.share, self.weight = self.weight, self.weight.to(self.precise)
-            self.weight.add_(torch.mm(gradient, x, out=self.share))
+            self.weight.add_(torch.mm(gradient.t(), x, out=self.share))
 
 
 class _LinearLoss(torch.autograd.Function):
@@ -173,7 +187,7 @@ class _LinearLoss(torch.autograd.Function):
     ) -> Tuple[Tensor, Tensor]:
         (tokens, types), dtype = (features.size(0), weight.size(0)), features.dtype
         precise = torch.promote_types(dtype, torch.float)
-        matrix, row = weight.to(dtype), None if bias is None else bias.to(dtype)
+        matrix = weight.to(dtype)
         needed = (*ctx.needs_input_grad[:2], bias is not None and bias.requires_grad)
         smoothing = _Smoothing(epsilon, types, ignore_index)
         gradients = _Gradients(features, weight, matrix, needed, precise)
@@ -184,12 +198,12 @@ class _LinearLoss(torch.autograd.Function):
         chunk_logits = features.new_empty(rows, types)
         for start in range(0, tokens, rows):
             x, labels = features[start : start + rows], target[start : start + rows, None]
-            logits = torch.mm(x, matrix.t(), out=chunk_logits[: len(x)])
-            if row is not None:
-                logits += row
+            logits = product(x, matrix, out=chunk_logits[: len(x)])
             block = _rows_of_a_block(logits)
             for part, part_labels in zip(logits.split(block), labels.split(block)):
                 probabilities = part.to(precise)  # in half precision, a copy for the softmax
+                if bias is not None:
+                    probabilities += bias
                 part_loss, part_nll = smoothing.losses(probabilities, part_labels)
                 loss, nll_loss = loss + part_loss, nll_loss + part_nll
                 if any(needed):
@@ -197,8 +211,8 @@ class _LinearLoss(torch.autograd.Function):
                     if dtype != precise:
                         part.copy_(gradient if scale == 1 else gradient.mul_(scale))
             if any(needed):
-                gradients.add(start, x, logits)
-        ctx.scale = scale
+                gradients.add(start, logits)
+        ctx.factors = 1 / scale, gradients.divisor / scale, 1 / scale
         ctx.grads = gradients.features, gradients.weight, gradients.bias
         ctx.dtypes = dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(nll_loss)
@@ -210,11 +224,14 @@ class _LinearLoss(torch.autograd.Function):
         grads, ctx.grads = ctx.grads, None  # no longer held, so autograd need not copy them
         if grads is None:
             raise RuntimeError("the gradients of the fused loss are computed once: call backward() only once")
-        grad_loss = grad_loss / ctx.scale
-        is_one = grad_loss.device.type == "cpu" and float(grad_loss) == 1  # spares a pass over the weights
-        if not is_one:
-            features, *of_parameters = grads
-            of_parameters = [g if g is None else g.to(grad_loss.dtype).mul_(grad_loss) for g in of_parameters]
-            grads = [features if features is None else features.mul_(grad_loss), *of_parameters]
-        features, weight, bias = (g if g is None else g.to(dtype) for g, dtype in zip(grads, ctx.dtypes))
+        features, weight, bias = (
+            gradient if gradient is None else _times(gradient, grad_loss * factor).to(dtype)
+            for gradient, factor, dtype in zip(grads, ctx.factors, ctx.dtypes)
+        )
         return features, weight, None, None, None, bias
+
+
+def _times(gradient: Tensor, factor: Tensor) -> Tensor:
+    """``gradient * factor`` in the precision of ``factor``; a 1 on a CPU spares a pass over the weights."""
+    is_one = factor.device.type == "cpu" and float(factor) == 1
+    return gradient if is_one else gradient.to(factor.dtype).mul_(factor)

@@ -4,13 +4,12 @@ import os
 import shlex
 import textwrap
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import List, Sequence
 
 from .experiment import Experiment
-from .files import read_lines
 from .paths import SCRIPTS
+from .results.collect import translations
 
-SENTENCES = 5
 COLUMNS = 80
 
 
@@ -23,18 +22,9 @@ def afterwards(experiments: Sequence[Experiment]) -> str:
     return ""
 
 
-def _read(experiment: Experiment) -> Optional[List[List[str]]]:
-    """Sources, translations and references from the first test set, evenly spaced; None without the files."""
-    subset, recipe = next(iter(experiment.subsets)), experiment.recipe
-    files = [
-        experiment.data / "raw" / f"{subset}.{recipe.source}",
-        experiment.folder / "scores" / f"{subset}.hyp.{recipe.target}",
-        experiment.data / "raw" / f"{subset}.{recipe.target}",
-    ]
-    if not all(file.is_file() for file in files):
-        return None
-    rows = [list(row) for row in zip(*map(read_lines, files))]
-    return [rows[i * len(rows) // SENTENCES] for i in range(min(SENTENCES, len(rows)))]
+def _read(experiment: Experiment) -> List[List[str]]:
+    """Sources, translations and references from the first test set; empty if it ran elsewhere."""
+    return translations(experiment.folder, experiment.data, next(iter(experiment.subsets)))
 
 
 def _samples(experiment: Experiment, samples: Sequence[Sequence[str]]) -> List[str]:

@@ -15,7 +15,6 @@ SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a file that cannot grow."""
 
-
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 """Ends of lines, and what a terminal takes for a command."""
 
@@ -81,19 +80,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{name}: error: {line} (see {name} --help)\n")
 
 
-MOST = 10**9
-"""The largest number that an option takes."""
-
-
-def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
+def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
     """For ``type=``: a whole number from ``least`` to ``most``."""
 
     def parse(text: str) -> int:
-        digits = text.isascii() and text.isdecimal()
-        if digits and (len(text) > 99 or int(text) > most):
-            raise argparse.ArgumentTypeError(f"must be a whole number, at most {most:,}, not '{text:.40}'")
-        if not digits or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number, at least {least}, not '{text:.40}'")
+        number = float(text) if text.isascii() and text.isdecimal() else -1.0
+        if not least <= number <= most:
+            bound = f"at most {most:,}" if number > most else f"at least {least}"
+            raise argparse.ArgumentTypeError(f"must be a whole number, {bound}, not '{text:.40}'")
         return int(text)
 
     return parse
@@ -101,12 +95,10 @@ def whole_number(least: int, most: int = MOST) -> Callable[[str], int]:
 
 def seeds_of(parser: Parser, words: Sequence[str]) -> List[int]:
     """Random seeds, each named once."""
-    for seed in words:
-        try:
-            whole_number(0)(seed)
-        except argparse.ArgumentTypeError as error:
-            parser.error(f"--seeds: {error}")
-    numbers = [int(seed) for seed in words]
+    try:
+        numbers = [whole_number(0)(seed) for seed in words]
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"--seeds: {error}")
     for number in numbers:
         if numbers.count(number) > 1:
             parser.error(f"--seeds names '{number}' twice: name it once")
@@ -127,15 +119,8 @@ def decimal(least: float, most: float) -> Callable[[str], str]:
 BEAM, LENPEN = whole_number(1, 1000), decimal(-10, 10)
 """For ``type=``: the options of a search."""
 
-
 LONGEST = 200
 """The tokens of a translation before ``</s>``, at most: fairseq-generate's default of ``--max-len-b``."""
-
-
-def last_value(flags: Sequence[str], name: str) -> Optional[str]:
-    """The value of a flag among words of a command line, the last one if it is repeated; None if it is not there."""
-    words = [word for flag in flags for word in (flag.split("=", 1) if flag[:2] == "--" else [flag])]
-    return next((value for flag, value in reversed(list(zip(words, words[1:]))) if flag == name), None)
 
 
 def not_empty(text: str) -> str:
@@ -156,26 +141,11 @@ def split_at_dashes(words: Sequence[str]) -> Tuple[List[str], List[str]]:
     return list(words[:place]), list(words[place + 1 :])
 
 
-def check_name(name: str, ours: str = "") -> None:
-    """Raises Failure if fairseq would replace a part of a name, or split it, by a sign that is not in ``ours``."""
+def check_name(name: str) -> None:
+    """Raises Failure if fairseq would replace a part of a name, or split it."""
     for sign in ("${", os.pathsep):
-        if sign in name and sign not in ours:
+        if sign in name:
             raise Failure(f"{name}: fairseq does not take '{sign}' for a part of the name: rename the folder")
-
-
-def fill(template: Sequence[str], **values: Any) -> List[str]:
-    """Fills the ``{placeholders}`` in a command of a script, and leaves out empty words.
-
-    Args:
-        template: words from one of our scripts. Words that a user typed are ``values``, or follow the result.
-
-    Raises:
-        Failure: :func:`check_name` refuses a word that a value makes.
-    """
-    words = [word.format_map(values) for word in template]
-    for word, ours in zip(words, template):
-        check_name(word, ours)
-    return [word for word in words if word]
 
 
 def words_of(texts: Sequence[str]) -> List[str]:
@@ -218,6 +188,10 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
     except OSError as error:
         _drop_output()
         sys.exit(f"{script_name()}: error: {_reason(error)}")
+    except RuntimeError as error:  # of Path.resolve() before Python 3.13
+        if not str(error).startswith("Symlink loop"):
+            raise
+        sys.exit(f"{script_name()}: error: {error}: a symbolic link leads back to itself, remove it")
     sys.exit(0)
 
 

@@ -1,22 +1,39 @@
-"""One system with one seed: trains, averages, scores every test set, and collects one result file."""
+"""One system with one seed: its steps, and what each of them reads and writes. Everything that trains walks them."""
 
 import contextlib
-import subprocess
+import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from .command import Failure
 from .failures import last_error_in
 from .lock import locked
-from .paths import SCRIPTS
-from .processes import run_script
+from .prepared import NAME
 from .recipes import Recipe
 from .results import finished
-from .results.collect import collect
+from .results.collect import collect, translations, write_translations
 from .results.file import Result, read_result, set_aside, write_result
-from .steps import read_stamp
+from .scoring import evaluate, score
+from .steps import read_stamp, stamp_path
 from .systems import System
+from .training import average, train
+
+
+class Step(NamedTuple):
+    """A step, which does nothing if it was done with the same settings."""
+
+    name: str
+    inputs: Sequence[Path]
+    outputs: Sequence[Path]
+    work: Callable[[], None]
+
+    def run(self) -> None:
+        """Raises Failure if an input is missing, or the step fails."""
+        for path in self.inputs:
+            if not path.exists():
+                raise Failure(f"{path} is missing, without which '{self.name}' cannot begin: call again")
+        self.work()
 
 
 @dataclass(frozen=True)
@@ -38,11 +55,35 @@ class Experiment:
     """Further options of train.sh."""
     flags: Sequence[str] = ()
     """Further flags of fairseq-train."""
-    max_update: int = 0
 
     @property
     def name(self) -> str:
         return f"{self.system.title}, seed {self.seed}"
+
+    @property
+    def steps(self) -> List[Step]:
+        prepared, trained = self.data / NAME, stamp_path(self.folder, "train")
+        model = self.folder / "checkpoint.pt"
+        scores = [self.folder / f"scores/{subset}.json" for subset in self.subsets]
+        averaging = ["--run", self.folder, "--data", self.data, "--last", self.recipe.score.average]
+        return [
+            Step("train", [prepared], [trained], lambda: self.training().run()),
+            Step("average", [prepared, trained], [model], lambda: average.main(list(map(str, averaging)))),
+            Step("score", [prepared, model], scores, self._score),
+            Step("collect", scores, [self.file], self._collect),
+        ]
+
+    def training(self) -> train.Training:
+        places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
+        what = ["--recipe", self.recipe.option, "--seed", self.seed, *self.options]
+        return train.Training(train.parse([*map(str, [*places, *what]), "--", *self.flags, *self.system.flags]))
+
+    def _score(self) -> None:
+        main = evaluate.main if self.recipe.task.is_text else score.main
+        for subset in self.subsets:
+            options = ["--run", self.folder, "--data", self.data, "--subset", subset, *self.recipe.score.search]
+            with contextlib.redirect_stdout(io.StringIO()):  # the table of all runs comes at the end
+                main([*map(str, options), "--name", f"{self.system.title} seed {self.seed}"])
 
     def result(self) -> Result:
         """The content of the result file.
@@ -52,89 +93,48 @@ class Experiment:
         """
         return read_result(self.file)
 
-    @property
-    def train_options(self) -> List[Any]:
-        """Options of train.sh."""
-        places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
-        what = ["--recipe", self.recipe.option, "--seed", self.seed, *self.options]
-        return [*places, *what, "--", *self.flags, *self.system.flags]
-
-    @property
-    def average_options(self) -> List[Any]:
-        """Options of average.sh."""
-        return ["--run", self.folder, "--data", self.data, "--last", self.recipe.average]
-
-    def score_options(self, subset: str) -> List[Any]:
-        """Options of score.sh or evaluate.sh for a test set with fairseq's name ``subset``."""
-        name = f"{self.system.title} seed {self.seed}"
-        return ["--run", self.folder, "--data", self.data, "--subset", subset, "--name", name]
-
     def is_finished(self) -> bool:
         """Whether the result file is from this run, here or on another machine.
 
         Until the data are prepared here, the data of the result count as the same.
         """
-        if not self.file.is_file():
-            return False
-        wanted = (self._settings(), self.max_update, self.recipe.average)
-        return finished.is_finished(self.result(), *wanted, list(self.subsets.values()))
+        return self.file.is_file() and finished.is_finished(self.result(), *self._wanted(), list(self.subsets.values()))
 
-    def run(self) -> None:
-        """Does the steps that are not done yet.
+    def _wanted(self) -> Tuple[str, int, int]:
+        training = self.training()
+        return training.settings, training.max_update, self.recipe.score.average
 
-        Raises:
-            Failure: a step fails.
-        """
-        run_script("train.sh", *self.train_options)
-        run_script("average.sh", *self.average_options)
-        for subset in self.subsets:
-            run_script(self.recipe.kind.evaluate, *self.score_options(subset), quiet=True)
-        self.collect()
-
-    def collect(self) -> None:
-        """Writes the result file; moves one of a finished run with other settings aside.
-
-        Raises:
-            Failure: an output of the run is missing.
-        """
-        from .results.positions import positions_of
-
-        result = self._collected(positions=positions_of(self.folder))
-        wanted = (self._settings(), self.max_update, self.recipe.average)
-        if self.file.is_file() and finished.is_finished_otherwise(self.result(), *wanted):
-            set_aside(self.file)
+    def _collect(self) -> None:
+        """Writes the result file; moves one of a finished run with other settings away."""
+        result = self._collected()
+        self.set_aside_another()
         write_result(result, self.file)
+        if rows := translations(self.folder, self.data, next(iter(self.subsets))):
+            write_translations(rows, self.file.with_suffix(".tsv"))
 
-    def reason(self, error: Failure) -> str:
-        """Why a run failed: the last error in the log of its training, or else ``error``."""
+    def set_aside_another(self) -> None:
+        """Moves the result file of a finished run with other settings away."""
+        if self.file.is_file() and finished.is_finished_otherwise(self.result(), *self._wanted()):
+            set_aside(self.file)
+
+    def reason(self, error: str = "") -> str:
+        """Why a run is not finished: the last error of its training, or else ``error`` or the step that is missing."""
         log = self.folder / "train.log"
-        return str(error) if read_stamp(self.folder, "train") or not log.is_file() else last_error_in(log)
-
-    def missing(self) -> str:
-        """Why a run is not finished, from its folder: the last error of its training, or the step that is missing."""
-        try:
-            self._collected()
-        except Failure as error:
-            return self.reason(error)
-        return "not collected"
+        if log.is_file() and not read_stamp(self.folder, "train"):
+            return last_error_in(log)
+        missing = [step.name for step in self.steps if not all(path.exists() for path in step.outputs)]
+        return error or f"not done: {', '.join(missing)}"
 
     def collect_unfinished(self, reason: str) -> None:
         """Writes a result file with the reason why a run failed or was interrupted; a file with scores stays."""
         with contextlib.suppress(Failure, OSError):
             write_result(self._collected(unfinished=reason), self.file)
 
-    def _settings(self) -> str:
-        """The settings that tell the run from others, as train.sh prints them."""
-        command = [SCRIPTS / "train.sh", "--print-settings", *self.train_options]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-        if done.returncode:
-            raise Failure((done.stderr.strip() or "train.sh failed").splitlines()[-1].split("error: ", 1)[-1])
-        return done.stdout
-
-    def _collected(self, unfinished: str = "", positions: Optional[Dict[str, Any]] = None) -> Result:
+    def _collected(self, unfinished: str = "") -> Dict[str, Any]:
+        search = self.recipe.score
+        how = f"beam {search.beam}, lenpen {search.lenpen}" if search.beam else ""
         with locked(self.folder):
-            variant, task = self.system.variant, self.recipe.kind
             return collect(
-                *(self.folder, self.data, self.recipe.name, self.subsets, variant, unfinished),
-                *(task.settings, task.metric, positions),
+                *(self.folder, self.data, self.recipe.name, self.subsets, self.system.variant, unfinished),
+                *(how, self.recipe.task.metric),
             )

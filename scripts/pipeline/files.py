@@ -7,12 +7,14 @@ import shutil
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Iterator, List
+from typing import IO, Any, Iterator, List, Type, TypeVar
+
+import msgspec
 
 from .command import FULL, Failure
-from .shape import Shape, problem
 
 BLOCK = 1 << 20
+Content = TypeVar("Content")
 
 
 def sha256(path: Path) -> str:
@@ -45,6 +47,17 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):  # mostly: it was renamed
             temporary.unlink()
+
+
+def remove_leftovers(folder: Path, name: str = "") -> None:
+    """Removes what a kill -9 left of files that were being written in a folder whose lock this process holds.
+
+    Args:
+        name: beginning of the names of these files; also of checkpoints, which the plugin writes in the same way.
+    """
+    for path in folder.glob(f".{name}*.tmp"):
+        with suppress(OSError):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @contextmanager
@@ -112,17 +125,17 @@ def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
         raise Failure(f"{path} is not JSON, or damaged: {remedy}") from None
 
 
-def read_shaped(path: Path, shape: Shape, remedy: str) -> Any:
-    """The content of a JSON file that has this shape.
+def read_as(path: Path, kind: Type[Content], remedy: str, strict: bool = True) -> Content:
+    """The content of a JSON file as a class of msgspec; if not ``strict``, numbers may be in quotes.
 
     Raises:
         Failure: as of :func:`read_json`; it has another shape.
     """
     content = read_json(path, remedy)
-    reason = problem(content, shape)
-    if reason:
-        raise Failure(f"{path} {reason}: {remedy}")
-    return content
+    try:
+        return msgspec.convert(content, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise Failure(f"{path}: {error}: {remedy}") from None
 
 
 def _refuse(constant: str) -> None:

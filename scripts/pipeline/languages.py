@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from typing import Any
+from typing import Any, Sequence
 
 FORM = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
 LONGEST = 40
@@ -47,3 +47,23 @@ def tokenizer(code: str) -> str:
 def has_spaces(code: str) -> bool:
     """Whether spaces separate the words of the language."""
     return tokenizer(code) in ("13a", "ko-mecab")
+
+
+SCRIPTS = {
+    "LATIN": "en de fr es it pt nl sv da no nb nn fi is pl cs sk sl hr hu ro et lv lt tr vi id ms ca gl eu ga cy sq sw",
+    "CYRILLIC": "ru uk be bg mk",
+    "GREEK": "el",
+    "ARABIC": "ar fa ur ps",
+    "HEBREW": "he yi",
+    "DEVANAGARI": "hi mr ne",
+    "HANGUL": "ko",
+    "THAI": "th",
+    "CJK": "zh yue",
+    "CJK HIRAGANA KATAKANA": "ja",
+}
+"""Scripts, as Unicode's names of letters begin, to the languages that are written in them alone."""
+
+
+def scripts(code: str) -> Sequence[str]:
+    """The scripts of a language; none if that is not known, or if it has several."""
+    return next((names.split() for names, codes in SCRIPTS.items() if base(code) in codes.split()), [])

@@ -1,14 +1,9 @@
-"""Child processes that do not outlive their parent, and that end with the same signals."""
+"""Child processes that do not outlive their parent."""
 
 import os
 import subprocess
-import sys
 import threading
 import time
-from typing import Any, Optional
-
-from .command import Failure, Signalled
-from .paths import SCRIPTS
 
 
 def end_with_parent() -> None:
@@ -34,27 +29,3 @@ def end(*processes: "subprocess.Popen[bytes]", grace: float) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def run_script(name: str, *options: Any, quiet: bool = False, needed: bool = False) -> None:
-    """Runs a script of the project to its end; a signal that ends this process ends it, too.
-
-    Args:
-        quiet: whether to drop its stdout.
-        needed: whether nothing can continue without it: its failure then ends this process, with its message alone.
-
-    Raises:
-        Failure: the script fails; its own message was shown.
-        Signalled: this process was sent a signal.
-    """
-    output: Optional[int] = subprocess.DEVNULL if quiet else None
-    with subprocess.Popen([str(word) for word in (SCRIPTS / name, *options)], stdout=output) as process:
-        try:
-            process.wait()
-        except Signalled as ended:
-            process.send_signal(ended.number)
-            raise
-    if process.returncode and needed:
-        sys.exit(process.returncode)
-    if process.returncode:
-        raise Failure(f"{name} failed (status {process.returncode})")

@@ -13,16 +13,46 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from .files import read_shaped, sha256, write_json
+import msgspec
+
+from .files import read_as, sha256, write_json
 from .paths import ROOT
-from .shape import NULL_OR_TEXT, TEXT
 
 CODE = ("fairseq_rope", "scripts", "tests")
 """The folders of the program and its tests."""
 
 CPU_INFO = Path("/proc/cpuinfo")
-RECORD = {"versions": {"*": TEXT}, "machine": TEXT, "commit?": NULL_OR_TEXT, "threads?": TEXT}
+RECORD = "run.json"
 PACKAGES = ("fairseq", "fairseq-fixed", "torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "sentencepiece")
+
+
+class Record(msgspec.Struct):
+    """The entries of ``run.json`` that are read."""
+
+    arch: str = ""
+    task: str = "translation"
+    seed: int = 0
+    flags: str = ""
+    batch: str = ""
+    max_update: int = 0
+    average: int = 0
+    devices: Optional[str] = None
+    threads: Optional[str] = None
+    jobs: Optional[str] = None
+    products: str = ""
+    machine: Optional[str] = None
+    commit: Optional[str] = None
+    versions: Dict[str, str] = {}
+
+
+def read_record(run: Path, remedy: str = "remove it") -> Record:
+    """The record of a run; empty if there is none.
+
+    Raises:
+        Failure: it is damaged.
+    """
+    path = run / RECORD
+    return read_as(path, Record, remedy, strict=False) if path.is_file() else Record()
 
 
 def versions() -> Dict[str, str]:
@@ -93,11 +123,11 @@ def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: b
     """
     now: Dict[str, Any] = {**{key: str(value) for key, value in record.items()}, **provenance(root)}
     if continues and path.is_file():
-        before = read_shaped(path, RECORD, "remove it")
-        if any(before.get(key) != now.get(key) for key in ("machine", "threads", "jobs", "devices")):
+        before = read_record(path.parent)
+        if any(getattr(before, key) != now.get(key) for key in ("machine", "threads", "jobs", "devices")):
             now.pop("jobs", None)
-        now.update({key: _both(before.get(key), now[key]) for key in ("machine", "commit", "threads")})
-        now["versions"] = {name: _both(before["versions"].get(name), value) for name, value in now["versions"].items()}
+        now.update({key: _both(getattr(before, key), now[key]) for key in ("machine", "commit", "threads")})
+        now["versions"] = {name: _both(before.versions.get(name), value) for name, value in now["versions"].items()}
     write_json(path, now)
 
 

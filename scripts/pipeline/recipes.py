@@ -1,17 +1,19 @@
-"""Recipes: what to prepare, how to train, and what to average and score; one small TOML file each.
+"""Recipes: what to prepare, how to train, what to score; in TOML files.
 
-A recipe that ``extends`` another takes its entries, and shares its data unless it names others. A recipe that names no
-text consists of hyper-parameters: it is for data that are prepared already.
+Their tables are merged key by key along ``extends``. [prepare] and [train] hold options of ``scripts/prepare.sh`` and
+flags of ``fairseq-train`` without their dashes. A recipe shares the data of the one that it extends, unless it changes
+[data] or [prepare]. One that names no text consists of hyper-parameters: it is for data that are prepared already.
 """
 
+import ast
 import re
-import shlex
 import sys
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Annotated, Any, Dict, List, Mapping, Optional, Tuple, Union
 
-from .command import MOST, Failure
+import msgspec
+
+from .command import Failure
 from .languages import RULE, is_language
 from .paths import ROOT, SCRIPTS
 from .tasks import TASKS, Task
@@ -23,95 +25,107 @@ else:
 
 FOLDER = SCRIPTS / "recipes"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-LARGEST = 1 << 16
-"""The size of the largest file that is read as a recipe, in bytes."""
+"""Of a recipe: it goes into names of files."""
 
-TEXT = ("train", "valid", "tests")
-CHOSEN = (
-    *("--train", "--valid", "--test", "--source", "--target", "--language", "--out", "--hold-out"),
-    *("--binarized", "--codes", "--help", "-h"),
-)
-"""Options of the scripts that prepare: the recipe's other entries choose them, or the user of ``reproduce.sh``."""
-DATA = (*TEXT, "folder", "source", "target", "download", "join", "prepare")
-"""Entries that determine the prepared data."""
-OWN = {
-    "translation": ("source", "target", "download", "join", "target_tokens"),
-    "a training from the start": ("prepare", "max_update", "save_every", "average", "bf16"),
-    "fine-tuning": ("learning_rates", "seeds", "epochs", "batch"),
-}
-"""Entries that not every task has, by what they are for."""
-
-IN_WORDS: Dict[Any, str] = {
-    **{str: "text", int: "a whole number", bool: "true or false"},
-    **{List[str]: "a list of texts", List[int]: "a list of whole numbers", List[float]: "a list of decimal numbers"},
-}
-"""What the type of an entry is for the writer of a recipe."""
-
-BATCH = ("--max-tokens", "--update-freq", "--batch-size", "--max-sentences")
+BATCH = ("max-tokens", "update-freq", "batch-size", "max-sentences")
 """Flags of fairseq-train that choose the batch by hand."""
 
+OWN = ("target-tokens", "bf16-on-gpu")
+"""The entries of [train] that are no flags: the target tokens of an update on all devices together, from which the
+batch follows, and whether to train in bfloat16 on GPUs that compute in it."""
 
-@dataclass(frozen=True)
-class Recipe:
-    """The entries of a recipe file."""
+Value = Union[bool, str, int, List[Union[str, int]]]
+"""Of an option: ``true`` for one without a value, ``false`` to leave out an inherited one; a list is a tuple of Python.
+Decimal numbers are kept as the recipe writes them."""
 
-    name: str
-    task: str = "translation"
-    """What models are trained for: a key of :data:`.tasks.TASKS`."""
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The raw text."""
+
     train: str = ""
     valid: str = ""
-    tests: List[str] = field(default_factory=list)
-    """Names of the raw text, without the language: ``train`` stands for ``train.en`` and ``train.de``. All or none."""
+    tests: List[str] = []
+    """Names without the language: ``train`` stands for ``train.en`` and ``train.de``. All or none."""
     folder: str = ""
-    """Where the raw text is: a folder in ``data/``, or beside a recipe that is elsewhere; empty: that of the recipe."""
+    """Where it is: a folder in ``data/``, or beside a recipe that is elsewhere; empty: that of the recipe."""
     source: str = "en"
     target: str = "de"
     download: bool = False
     """Whether ``scripts/download.sh`` fetches the text."""
-    join: List[int] = field(default_factory=list)
+    join: List[Count] = []
     """For each number, a further test set joins that many sentences of the first test set to one."""
-    prepare: str = ""
-    """Options of ``scripts/prepare.sh``, or of ``scripts/prepare_text.sh``."""
-    flags: str = ""
-    """Flags of ``fairseq-train``, which follow those of ``scripts/train.sh``."""
-    max_update: int = 100000
-    save_every: int = 1500
-    target_tokens: Optional[int] = None
-    bf16: bool = False
-    """Whether to train in bfloat16 on GPUs that compute in it."""
-    average: int = 5
+
+
+class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How to evaluate a training."""
+
+    average: Count = 5
     """How many checkpoints to average."""
-    archs: List[str] = field(default_factory=list)
+    beam: Optional[Count] = None
+    lenpen: Union[str, int, None] = None
+    """Of the search; none for language models."""
+
+    @property
+    def search(self) -> List[str]:
+        """Options of ``scripts/score.sh``."""
+        return ["--beam", str(self.beam), "--lenpen", str(self.lenpen)] if self.beam else []
+
+
+class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a fine-tuning: each learning rate is tried with each seed."""
+
+    lr: List[Union[str, int]]
+    seed: List[int]
+
+
+class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file says, merged with what it extends."""
+
+    archs: List[str] = []
     """The architectures to train when the user names none."""
-    learning_rates: List[float] = field(default_factory=list)
-    seeds: List[int] = field(default_factory=list)
-    """Those of a fine-tuning: each rate is tried with each seed."""
-    epochs: int = 10
-    batch: int = 32
-    """Epochs of a fine-tuning, and examples of an update."""
-    data: str = ""
-    """The recipe whose data this one shares: its own name, unless it extends one and names no other data."""
-    raw: Path = Path()
-    """The path of the raw text: ``data/NAME`` in the project, or the folder of a recipe that is elsewhere."""
+    data: Data = Data()
+    prepare: Dict[str, Value] = {}
+    train: Dict[str, Value] = {}
+    score: Score = Score()
+    grid: Optional[Grid] = None
+
+
+class Recipe(Tables, frozen=True):
+    """A recipe."""
+
+    name: str = ""
     option: str = ""
     """What ``--recipe`` calls it: its name in ``scripts/recipes``, or its path."""
+    shares: str = ""
+    """The recipe whose data this one has: mostly its own name; empty if it has none."""
+    raw: Path = Path()
+    """The folder of the raw text: ``data/NAME`` in the project, or that of a recipe that is elsewhere."""
 
     @property
-    def kind(self) -> Task:
-        return TASKS[self.task]
+    def task(self) -> Task:
+        return TASKS[str(self.train.get("task", "translation"))]
 
     @property
-    def train_flags(self) -> List[str]:
-        return shlex.split(self.flags)
+    def flags(self) -> Dict[str, List[str]]:
+        """Flags of fairseq-train, to the words that follow them."""
+        return _flags({key: value for key, value in self.train.items() if key not in OWN})
 
     @property
     def prepare_options(self) -> List[str]:
-        return shlex.split(self.prepare)
+        return [word for name, words in _flags(self.prepare).items() for word in (name, *words)]
 
 
-def names_batch(flags: Sequence[str]) -> bool:
-    """Whether the flags choose the batch by hand."""
-    return any(flag.split("=")[0] in BATCH for flag in flags)
+def _flags(values: Mapping[str, Value]) -> Dict[str, List[str]]:
+    """Options with their dashes, to the words behind each."""
+    flags: Dict[str, List[str]] = {}
+    for key, value in values.items():
+        if isinstance(value, list):
+            flags[f"--{key}"] = [f"({', '.join(map(str, value))}{',' * (len(value) == 1)})"]
+        elif value is not False:
+            flags[f"--{key}"] = [] if value is True else [str(value)]
+    return flags
 
 
 def recipe_names() -> List[str]:
@@ -127,7 +141,26 @@ def load_recipe(option: str) -> Recipe:
     Raises:
         Failure: there is no such recipe, or its file is wrong; the message names the entry.
     """
-    return _load(_find(option, Path()), ())
+    path = _find(option, Path())
+    _, tables, owner = _merged(path, ())
+    for name in ("source", "target"):
+        if not is_language(code := getattr(tables.data, name)):
+            raise Failure(f"{path}: '{name}' must be a language code ({RULE}), not {code!a}")
+    if tables.train.get("task", "translation") not in TASKS:
+        raise Failure(f"{path}: unknown 'task' {tables.train['task']!a}; there are: {' '.join(TASKS)}")
+    if "optimizer" not in tables.train:
+        raise Failure(f"{path}: [train] has no optimizer: extend {', '.join(TASKS)}, or a recipe that does")
+    named = [key for key in ("train", "valid", "tests") if not getattr(tables.data, key)]
+    if len(named) in (1, 2):
+        raise Failure(f"{path}: [data] has no '{named[0]}'")
+    folder = tables.data.folder
+    return Recipe(
+        **msgspec.structs.asdict(tables),
+        name=path.stem,
+        option=path.stem if path.parent == FOLDER else str(path),
+        shares="" if named else owner.stem,
+        raw=ROOT / "data" / (folder or owner.stem) if owner.parent == FOLDER else owner.parent / folder,
+    )
 
 
 def _find(option: str, folder: Path) -> Path:
@@ -141,109 +174,66 @@ def _find(option: str, folder: Path) -> Path:
     path = folder / option
     if not path.is_file():
         raise Failure(f"{path}: there is no such recipe")
-    path, bundled = path.resolve(), FOLDER / path.name
-    if not NAME.fullmatch(path.stem):
+    path = path.resolve()
+    if not NAME.fullmatch(path.stem) or (path.parent != FOLDER and path.stem in recipe_names()):
         raise Failure(
-            f"{path}: rename the recipe: its name goes into other names, so it is letters, digits, '_', '.' and '-'"
+            f"{path}: rename the recipe: its name goes into other names, so it is letters, digits, '_', '.' and '-', "
+            "and none of those in scripts/recipes"
         )
-    if bundled.is_file() and not bundled.samefile(path):
-        raise Failure(f"{path}: rename the recipe: there is one of this name in scripts/recipes")
     return path
 
 
-def _load(path: Path, extending: Tuple[Path, ...]) -> Recipe:
-    """Reads the recipe in a file, which the recipes in ``extending`` extend."""
-    entries, bundled = _read(path), path.parent.samefile(FOLDER)
-    base: Dict[str, Any] = {key: value for key, value in vars(Recipe("")).items() if key in (*DATA, "task")}
-    if "extends" in entries:
-        other = entries.pop("extends")
-        _check(path, "extends", other, str)
-        file = _find(other, path.parent)
-        if file in (path, *extending):
-            raise Failure(f"{path}: extends itself")
-        base = dict(vars(_load(file, (path, *extending))))
-    known = {entry.name: entry.type for entry in fields(Recipe) if entry.name not in ("name", "data", "raw", "option")}
-    for key, value in entries.items():
-        if key not in known:
-            raise Failure(f"{path}: unknown entry {key!r:.80}; there are: {' '.join(known)}")
-        _check(path, key, value, known[key])
-    _check_task(path, {**base, **entries})
-    other_kind = TASKS[entries.get("task", base["task"])].is_text != TASKS[base["task"]].is_text
-    if other_kind or any(entries.get(key, base[key]) != base[key] for key in DATA):
-        folder = entries.get("folder", base["folder"])
-        raw = ROOT / "data" / (folder or path.stem) if bundled else path.parent / folder
-        base.update(data=path.stem, raw=raw)
-    recipe = Recipe(**{**base, **entries, "name": path.stem, "option": path.stem if bundled else str(path)})
-    _check_values(path, recipe)
-    if recipe.target_tokens and names_batch(recipe.train_flags):
-        if "target_tokens" in entries:
-            raise Failure(f"{path}: 'target_tokens' and 'flags' both choose the batch: leave one out")
-        recipe = replace(recipe, target_tokens=None)
-    return recipe
+def _merged(path: Path, extending: Tuple[Path, ...]) -> Tuple[Dict[str, Any], Tables, Path]:
+    """The tables in a file, merged with those that it extends, and the file whose data it shares.
 
-
-def _read(path: Path) -> Dict[str, Any]:
-    if path.stat().st_size > LARGEST:
-        raise Failure(f"{path}: larger than {LARGEST} bytes: is it a recipe?")
+    Args:
+        extending: the files that lead to this one.
+    """
+    base: Dict[str, Any] = {}
+    before, owner = Tables(), path
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise Failure(f"{path}: not TOML: {error}") from None
+        own = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=str)
+        if extends := own.pop("extends", None):
+            file = _find(str(extends), path.parent)
+            if file in (path, *extending):
+                raise Failure(f"{path}: extends itself")
+            base, before, owner = _merged(file, (path, *extending))
+        given = msgspec.convert(own, Tables).train
+        _choose_batch(path, given, base.get("train", {}))
+        merged = {**base, **own}
+        merged.update({key: {**base[key], **own[key]} for key in set(base) & set(own) if isinstance(own[key], dict)})
+        tables = msgspec.convert(merged, Tables)
+    except (ValueError, RecursionError) as error:  # of TOML, UTF-8 or msgspec
+        raise Failure(f"{path}: {error}: see docs/own-data.md") from None
+    for flag, words in _flags(given).items():
+        if not all(map(is_literal, words)):
+            raise Failure(f"{path}: '{flag[2:]}' is {words[0]!a:.80}, which fairseq would run: give a name or numbers")
+    kinds = [TASKS.get(str(each.train.get("task", "translation"))) for each in (before, tables)]
+    is_text = [kind is not None and kind.is_text for kind in kinds]
+    same = (before.data, before.prepare) == (tables.data, tables.prepare) and is_text[0] == is_text[1]
+    return merged, tables, owner if same else path
 
 
-def _check_task(path: Path, entries: Dict[str, Any]) -> None:
-    """Raises Failure for an unknown task, and for entries that it does not have."""
-    default = vars(Recipe(""))
-    task = entries.get("task", default["task"])
-    if not isinstance(task, str) or task not in TASKS:
-        raise Failure(f"{path}: unknown 'task' {task!r:.80}; there are: {' '.join(TASKS)}")
-    is_tuned = TASKS[task].trained_by != "train.sh"
-    for (purpose, keys), applies in zip(OWN.items(), (not TASKS[task].is_text, not is_tuned, is_tuned)):
-        for key in () if applies else keys:
-            if entries.get(key, default[key]) != default[key]:
-                raise Failure(f"{path}: '{key}' is for {purpose}, and 'task' is {task}: leave it out")
+def _choose_batch(path: Path, own: Mapping[str, Value], base: Dict[str, Value]) -> None:
+    """Drops the inherited way to choose a batch if the recipe has another.
+
+    Raises:
+        Failure: it has both.
+    """
+    by_hand = [key for key in BATCH if key in own]
+    if by_hand and "target-tokens" in own:
+        raise Failure(f"{path}: 'target-tokens' and '{by_hand[0]}' both choose the batch: leave one out")
+    for key in ("target-tokens",) if by_hand else BATCH if "target-tokens" in own else ():
+        base.pop(key, None)
 
 
-def _check_values(path: Path, recipe: Recipe) -> None:
-    """Raises Failure for an entry that has the right type and cannot be used."""
-    for key in ("flags", "prepare"):
-        try:
-            shlex.split(getattr(recipe, key))
-        except ValueError as error:
-            raise Failure(f"{path}: '{key}' cannot be split into words: {error}") from None
-    for word in recipe.prepare_options:
-        if word.split("=")[0] in CHOSEN:
-            raise Failure(f"{path}: 'prepare' has {word!a:.80}, which is not for a recipe to choose: leave it out")
-    for key in ("max_update", "save_every", "average", "target_tokens", "epochs", "batch"):
-        if getattr(recipe, key) is not None and not 1 <= getattr(recipe, key) <= MOST:
-            raise Failure(f"{path}: '{key}' must be a number from 1 to {MOST:,}")
-    for key in ("source", "target"):
-        if not is_language(getattr(recipe, key)):
-            raise Failure(f"{path}: '{key}' must be a language code ({RULE}), not {getattr(recipe, key)!a}")
-    for key in ("train", "valid", "tests", "folder", "archs"):
-        value = getattr(recipe, key)
-        for text in [value] if isinstance(value, str) else value:
-            if not text.isprintable():
-                raise Failure(f"{path}: '{key}' has a character that cannot be printed: {text!r:.80}")
-    for key in ("learning_rates", "seeds"):
-        numbers = getattr(recipe, key)
-        if recipe.kind.trained_by != "train.sh" and not numbers:
-            raise Failure(f"{path}: '{key}' is missing")
-        if len(set(numbers)) < len(numbers) or any(not 0 <= number < float("inf") for number in numbers):
-            raise Failure(f"{path}: '{key}' must be different numbers, none below 0, not {numbers}")
-    if len(set(recipe.tests)) < len(recipe.tests):
-        raise Failure(f"{path}: 'tests' names a test set twice: name it once")
-    named = [key for key in TEXT if getattr(recipe, key)]
-    for key in (*TEXT, "archs"):
-        if named and not getattr(recipe, key):
-            raise Failure(f"{path}: '{key}' is missing")
-
-
-def _check(path: Path, key: str, value: Any, expected: Any) -> None:
-    """Raises Failure unless ``value`` has the type of the entry ``key``."""
-    item = {List[str]: str, List[int]: int, List[float]: float}.get(expected)
-    kind = list if item else {Optional[int]: int}.get(expected, expected)
-    # a bool is an int for Python, not for a reader
-    right = type(value) is kind and (item is None or all(type(entry) is item for entry in value))
-    if not right:
-        raise Failure(f"{path}: '{key}' must be {IN_WORDS[expected if item else kind]}, not {value!r:.80}")
+def is_literal(text: str) -> bool:
+    """Whether Python, which fairseq lets read some values, only reads literals and arithmetic in a text, or a name."""
+    if not set(text) & set("()[]{}'\"$"):
+        return True
+    kinds = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Load)
+    arithmetic = (ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop)
+    try:
+        return all(isinstance(node, (*kinds, *arithmetic)) for node in ast.walk(ast.parse(text, mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False

@@ -10,25 +10,92 @@ the machine.
 Example: scripts/reproduce.sh multi30k --data ~/multi30k --archs "roformer_multi30k transformer_sinusoidal_multi30k"
 """
 
+import argparse
+import contextlib
 import logging
-from typing import Sequence
+import shlex
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from .command import Failure, Signalled, run, say
+from . import device
+from .command import (
+    Failure,
+    Parser,
+    Signalled,
+    not_empty,
+    run,
+    say,
+    seeds_of,
+    split_at_dashes,
+    to_path,
+    whole_number,
+    words_of,
+)
 from .experiment import Experiment
-from .processes import run_script
+from .recipes import recipe_names
 from .results import finished
-from .sweep.options import parse
-from .sweep.sweep import Sweep
+from .sweep import Sweep
+
+
+def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
+    """The options of ``scripts/reproduce.sh``; ``flags`` are the words behind ``--``."""
+    options, flags = split_at_dashes(argv)
+    parser = Parser(doc, "fairseq-train")
+    several = {"nargs": "+", "action": "extend"}
+    known: List[Tuple[str, str, Dict[str, Any]]] = [
+        ("recipe", f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file", {}),
+        ("--data", "folder with the raw text (default: data/RECIPE in the project, or the folder of a .toml file "
+         "elsewhere, of the recipe whose data it shares; WMT14 is downloaded)", {"type": to_path}),
+        ("--mirror", "as in scripts/download.sh", {"type": not_empty}),
+        ("--news-commentary", "as in scripts/download.sh", {"metavar": "N"}),
+        ("--archs", "architectures (default: the recipe's); '*_multi30k' stands for every family at this size, '' for "
+         "none but those of --variant", several),
+        ("--variant", "also run ARCH with these flags of fairseq-train, under the name NAME; repeat it for more",
+         {"dest": "variants", "action": "append", "default": [], "metavar": '"NAME ARCH FLAGS"'}),
+        ("--seeds", "random seeds; all systems run with the first before any with the second (default: 1)", several),
+        ("--out", "output folder: data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE, or the folder of the "
+         "recipe whose data it shares)", {"type": to_path}),
+        ("--results", "folder with one small file per run; runs that have a matching one are skipped (default: "
+         "OUT/results)", {"type": to_path}),
+        ("--report", "folder for the report on these results (default: OUT/report)", {"type": to_path}),
+        *((f"--{name}", "as in scripts/train.sh", {"type": whole_number(1)})
+          for name in ("max-update", "save-every", "device-tokens", "processes")),
+        ("--workers", "as in scripts/prepare.sh", {"type": whole_number(1)}),
+        ("--baseline", "architecture to compare with (default: sinusoidal; of language models, learned)",
+         {"metavar": "ARCH"}),
+        ("--only", "for scripts/Snakefile: the only step to do, of --run", {"choices": ("prepare", "train", "finish")}),
+        ("--run", "likewise: the only run to do", {"metavar": "SYSTEM/seedN"}),
+        ("--gpus", "likewise: do it on one of these GPUs that no other call uses", {}),
+    ]  # fmt: skip
+    for name, text, how in known:
+        parser.add_argument(name, help=text, **how)
+    args = parser.parse_args(options)
+    args.seeds = seeds_of(parser, words_of(args.seeds or ["1"]))
+    return argparse.Namespace(**vars(args), flags=flags)
+
+
+def words_of_config(config: Mapping[str, Any]) -> List[str]:
+    """The same options from Snakemake's ``--config``, whose entries have their names, ``variants`` and ``flags``.
+
+    Raises:
+        Failure: there is no recipe, or ``flags`` cannot be split.
+    """
+    if "recipe" not in config:
+        raise Failure(f"no recipe: give --config recipe=NAME; there are: {' '.join(recipe_names())}")
+    lists = {name: value if isinstance(value, list) else [value] for name, value in config.items()}
+    variants, flags = lists.pop("variants", []), config.get("flags", [])
+    words = [str(config["recipe"]), *(f"--variant={variant}" for variant in variants)]
+    for name in lists.keys() - {"recipe", "flags"}:
+        words.append(f"--{name.replace('_', '-')}={' '.join(map(str, lists[name]))}")
+    try:
+        return [*words, "--", *(map(str, flags) if isinstance(flags, list) else shlex.split(str(flags)))]
+    except ValueError as error:
+        raise Failure(f"config entry 'flags' cannot be split into words ({error}): give a list of them") from None
 
 
 def reproduce(sweep: Sweep) -> None:
     """Raises Failure if a run is not finished at the end."""
-    logging.disable(logging.INFO)  # what fairseq and matplotlib say
     sweep.check_inputs()
-    if sweep.downloads:
-        run_script("download.sh", *sweep.download_options, needed=True)
-    sweep.join()
-    run_script(sweep.recipe.kind.prepare, *sweep.prepare_options, needed=True)
+    sweep.prepare()
     for experiment in sweep.experiments:
         if experiment.is_finished():
             say(f"{experiment.name}: finished before ({experiment.file})")
@@ -43,22 +110,44 @@ def reproduce(sweep: Sweep) -> None:
 def _run(experiment: Experiment, sweep: Sweep) -> None:
     """Runs an experiment; if it does not end well, its result file says why."""
     try:
-        experiment.run()
+        for step in experiment.steps:
+            step.run()
     except Signalled as ended:
         reason = f"ended by a signal ({ended.name})"
         experiment.collect_unfinished(reason)
         sweep.make_report(quiet=True)
         say(f"{reason}: call again to go on")
         raise
-    except Failure as error:
+    except (Failure, OSError) as error:
         say(f"{experiment.name}: not finished: {error}")
-        experiment.collect_unfinished(experiment.reason(error))
+        experiment.collect_unfinished(experiment.reason(str(error)))
         return
     say(f"{experiment.name}: finished, {finished.summary(experiment.result())}")
 
 
+def _do(sweep: Sweep, args: argparse.Namespace) -> None:
+    """One step, for the Snakefile."""
+    if args.only == "prepare":
+        sweep.check_inputs()
+        sweep.prepare()
+        for experiment in sweep.experiments:
+            experiment.set_aside_another()  # Snakemake would remove it
+    for experiment in sweep.experiments:
+        if f"{experiment.system.name}/seed{experiment.seed}" == args.run:
+            for step in experiment.steps:
+                if (step.name == "train") == (args.only == "train"):
+                    step.run()
+
+
 def main(argv: Sequence[str]) -> None:
-    reproduce(Sweep(parse(argv, __doc__)))
+    args = parse(argv, __doc__)
+    logging.disable(logging.INFO)  # what fairseq and matplotlib say
+    with device.one_of(args.gpus.split(",")) if args.gpus else contextlib.nullcontext():
+        sweep = Sweep(args)
+        if args.only:
+            _do(sweep, args)
+        else:
+            reproduce(sweep)
 
 
 if __name__ == "__main__":

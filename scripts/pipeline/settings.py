@@ -1,28 +1,29 @@
-"""The settings that tell one training run from another: two lines in RUN/settings and in every result file.
+"""The identity of a training: RUN/settings, lines that tell it from others, also in every result file.
 
-The text never changes for the same run: if it matches, a result from any machine counts as finished.
+Two runs with the same text are the same run on any machine: a result that has it counts as finished.
 """
 
 import hashlib
+import re
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Collection, Dict, List, Mapping, Optional, Sequence
 
-from .command import Failure, last_value, say
-from .files import read_shaped, sha256
-from .shape import WHOLE
-from .steps import read_stamp
+from .command import Failure, say
+from .files import sha256
+from .steps import read_stamp, stamp_path
 
 SETTINGS = "settings"
+Flags = Dict[str, List[str]]
+"""Flags of fairseq-train, to the words that follow them."""
+
+IN_RECIPES = ("--max-update", "--save-interval-updates", "--task")
 RESERVED = (
-    *("--seed", "--arch", "--max-update", "--save-dir", "--save-interval-updates", "--keep-interval-updates"),
-    *("--user-dir", "--log-format", "--source-lang", "--target-lang", "--task", "--no-save", "--restore-file"),
+    *(*IN_RECIPES, "--seed", "--arch", "--save-dir", "--keep-interval-updates", "--user-dir", "--log-format"),
+    *("--source-lang", "--target-lang", "--no-save", "--restore-file", "--no-last-checkpoints"),
     *("--reset-optimizer", "--reset-dataloader", "--reset-lr-scheduler", "--reset-meters"),
-    *("--checkpoint-suffix", "--no-last-checkpoints", "--no-save-optimizer-state"),
+    *("--checkpoint-suffix", "--no-save-optimizer-state"),
 )
 """Flags of fairseq-train that the scripts set themselves, or that would contradict the settings of the run."""
-
-SHORT = ("-a", "-s", "-t")
-"""Short names of some of them."""
 
 COMPLETE = ("--save-interval",)
 """Flags of fairseq-train that begin like a reserved one; other words that do so are abbreviations of it."""
@@ -41,6 +42,30 @@ MULTIPLE = 8
 """The size of a batch is a multiple of this: fairseq-train's default of ``--required-batch-size-multiple``."""
 
 
+def flags_in(words: Sequence[str]) -> Flags:
+    """The flags among the words of a command line; of one that is repeated, the last counts.
+
+    Raises:
+        Failure: the first word is no flag.
+    """
+    flags: Flags = {}
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            flags.pop(name, None)
+            last = flags[name] = [value] if equals else []
+        elif flags:
+            last.append(word)
+        else:
+            raise Failure(f"{word} is no flag of fairseq-train: these begin with --")
+    return flags
+
+
+def words_in(flags: Mapping[str, Sequence[str]]) -> List[str]:
+    """The words of a command line."""
+    return [word for name, values in flags.items() for word in (name, *values)]
+
+
 def data_line(data: Path) -> str:
     """The line that names prepared data.
 
@@ -49,13 +74,14 @@ def data_line(data: Path) -> str:
     """
     settings = read_stamp(data, "binarize").get("settings")
     if not isinstance(settings, str):
+        if (data / "bin").is_dir():
+            missing = f"{stamp_path(data, 'binarize')} is missing or damaged"
+            raise Failure(f"{missing}: copy hidden files, too, or run scripts/prepare.sh or prepare_text.sh again")
         raise Failure(f"{data} has no prepared data: run scripts/prepare.sh or prepare_text.sh --out {data} first")
     return f"data {hashlib.sha256(settings.encode()).hexdigest()}"
 
 
-def train_line(
-    flags: Sequence[str], save_every: int, target_tokens: Optional[int], devices: int, max_update: int
-) -> str:
+def train_line(flags: Flags, save_every: int, target_tokens: Optional[int], devices: int, max_update: int) -> str:
     """The line that names how a model is trained; without ``target_tokens`` an update has a batch of each device.
 
     It names the last update only if the learning rates before depend on it: else a longer training is the same one.
@@ -63,18 +89,30 @@ def train_line(
     Raises:
         Failure: a file with first values of parameters is missing; its content is named as well.
     """
-    tokens = f" target tokens {target_tokens}" if target_tokens else f" devices {devices}" if devices > 1 else ""
-    start = ""
+    words = [*words_in(flags), "--save-interval-updates", str(save_every)]
+    flag, given = BY_LAST_UPDATE.get(" ".join(flags.get("--lr-scheduler", [])), ("", None))
+    if (flag in flags) == given:
+        words += ["max update", str(max_update)]
+    words += ["target tokens", str(target_tokens)] if target_tokens else ["devices", str(devices)] * (devices > 1)
     for name in BEGIN_WITH:
-        path = last_value(flags, name)
-        if path is not None and not Path(path).is_file():
+        path = Path(" ".join(flags.get(name, ["."])))
+        if name in flags and not path.is_file():
             raise Failure(f"{path}: no such file for {name}")
-        start += f" from {sha256(Path(path))}" if path is not None else ""
-    scheduler, end = last_value(flags, "--lr-scheduler") or "", ""
-    if scheduler in BY_LAST_UPDATE:
-        flag, given = BY_LAST_UPDATE[scheduler]
-        end = f" max update {max_update}" if (last_value(flags, flag) is not None) == given else ""
-    return f"train {' '.join(flags)} --save-interval-updates {save_every}{end}{tokens}{start}"
+        words += ["from", sha256(path)] if name in flags else []
+    return normalised(f"train {' '.join(words)}")
+
+
+def normalised(settings: str) -> str:
+    """Settings with sorted flags, each once; those of 0.2 have the order of a command, in which the last one counts."""
+    lines = settings.splitlines(keepends=True)
+    return "".join(_sorted(line) if line.startswith("train ") else line for line in lines)
+
+
+def _sorted(line: str) -> str:
+    flags, end, rest = line.partition(" --save-interval-updates ")
+    name, *each = re.split(r" (?=--[a-z])", flags)
+    last = {flag.split(" ", 1)[0]: flag for text in each for flag in [re.sub(r"^(--[\w-]+)=", r"\1 ", text)]}
+    return " ".join([name, *(last[flag] for flag in sorted(last))]) + end + rest
 
 
 def is_unfinished(run: Path) -> bool:
@@ -89,41 +127,25 @@ def check_data(run: Path, data: Path) -> None:
         raise Failure(f"{run} was trained on other data than {data} holds now: give the folder it was trained on")
 
 
-def check_flags(flags: Sequence[str], more: Sequence[str] = ()) -> None:
-    """Raises Failure for a flag of fairseq-train that the scripts set themselves, which includes those in ``more``."""
-    for flag in flags:
-        name = flag.split("=")[0]
-        abbreviates = (
-            len(name) > 2 and name not in COMPLETE and any(long.startswith(name) for long in (*RESERVED, *more))
-        )
-        if abbreviates or flag[:2] in SHORT:
+def check_flags(flags: Mapping[str, Sequence[str]], reserved: Collection[str] = RESERVED) -> None:
+    """Raises Failure for a flag of fairseq-train that the scripts set themselves."""
+    for name, values in flags.items():
+        abbreviates = len(name) > 2 and name not in COMPLETE and any(long.startswith(name) for long in reserved)
+        if abbreviates or any(re.match("-[ast]", word) for word in values):
             raise Failure(
-                f"{flag} does not go among the flags of fairseq-train: it has an option of its own, or is set here"
+                f"{name} does not go among the flags of fairseq-train: it has an option of its own, or is set here"
             )
-    if last_value(flags, "--lr-scheduler") == "reduce_lr_on_plateau":
+    if list(flags.get("--lr-scheduler", [])) == ["reduce_lr_on_plateau"]:
         raise Failure(
             "--lr-scheduler reduce_lr_on_plateau goes by the loss at the ends of epochs, where train.sh does not "
             "validate: choose another one, or --patience N to end the training"
         )
 
 
-def check_validation(data: Path, flags: Sequence[str]) -> None:
-    """Raises Failure for a validation set smaller than a batch, which fairseq-train would take for an empty one."""
-    least = batch_multiple(flags)
-    path, pairs = data / "raw/valid.json", least
-    if path.is_file():
-        pairs = read_shaped(path, {"pairs": WHOLE}, f"run scripts/prepare.sh --out {data} again")["pairs"]
-    if pairs < least and "--disable-validation" not in flags:
-        raise Failure(
-            f"the validation set has {pairs} pairs, and fairseq-train needs {least}: prepare a larger one, or give "
-            f"`-- --disable-validation` or `-- --required-batch-size-multiple {pairs}`"
-        )
-
-
-def check_warmup(flags: Sequence[str], max_update: int) -> None:
+def check_warmup(flags: Flags, max_update: int) -> None:
     """Tells the user if a learning rate that is to fall to 0 by the last update only rises."""
-    warmup = last_value(flags, "--warmup-updates") or ""
-    falls = last_value(flags, "--lr-scheduler") == "polynomial_decay"
+    warmup = " ".join(flags.get("--warmup-updates", []))
+    falls = flags.get("--lr-scheduler") == ["polynomial_decay"]
     if falls and warmup.isdecimal() and int(warmup) >= max_update:
         say(f"the learning rate rises for {warmup} updates and training has {max_update}: give fewer --warmup-updates")
 
@@ -147,7 +169,7 @@ def check_average(max_update: int, save_every: int, average: int, certain: bool 
     say(f"{message}, or call average.sh with --last {made}")
 
 
-def batch_multiple(flags: Sequence[str]) -> int:
+def batch_multiple(flags: Flags) -> int:
     """The number of sentences of which the size of a batch is a multiple."""
-    given = last_value(flags, "--required-batch-size-multiple") or ""
+    given = " ".join(flags.get("--required-batch-size-multiple", []))
     return int(given) if given.isdecimal() and int(given) else MULTIPLE

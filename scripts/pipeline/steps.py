@@ -1,9 +1,9 @@
 """Steps that are done once: each leaves a stamp with its settings."""
 
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from .command import Failure, say
 from .files import read_json, write_json
@@ -35,8 +35,6 @@ class Steps:
     def step(self, name: str, outputs: Sequence[str], work: Callable[[], Optional[Dict[str, Any]]]) -> None:
         """Calls ``work``, which makes the outputs in the folder, unless this is done with the same settings.
 
-        If ``work`` fails before it has touched an output, what was done before with other settings stays done.
-
         Args:
             work: may return numbers to keep in the stamp.
         """
@@ -46,42 +44,17 @@ class Steps:
             say(f"{name}: done before with the same settings")
             return
         say(name)
-        start = time.monotonic()
-        stamp, paths = stamp_path(self.folder, name), [self.folder / output for output in outputs]
-        with _put_aside(stamp, paths):
+        start, stamp = time.monotonic(), stamp_path(self.folder, name)
+        stamp.parent.mkdir(parents=True, exist_ok=True)  # it tells our folders from others
+        stamp.unlink(missing_ok=True)
+        try:
             numbers = work() or {}
+        except BaseException:
+            with suppress(OSError):  # of a first step that fails, nothing stays
+                stamp.parent.rmdir()
+            raise
         write_json(stamp, {"settings": self.settings, **numbers})
         say(f"{name}: {time.monotonic() - start:.0f} s")
-
-
-@contextmanager
-def _put_aside(stamp: Path, outputs: Sequence[Path]) -> Iterator[None]:
-    """Removes a stamp; if the block fails and has not touched an output, the stamp comes back.
-
-    A kill -9 in the block leaves the step undone: nobody can tell then what it has touched.
-    """
-    stamp.parent.mkdir(parents=True, exist_ok=True)  # it tells our folders from others
-    aside, before = stamp.with_suffix(".old"), _state(outputs)
-    if aside.exists():  # left by a kill -9
-        aside.unlink()
-    if stamp.is_file():
-        stamp.replace(aside)
-    try:
-        yield
-    except BaseException:
-        if aside.is_file() and _state(outputs) == before:
-            aside.replace(stamp)
-        with suppress(OSError):  # of a first step that fails, nothing stays
-            stamp.parent.rmdir()
-        raise
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _state(paths: Sequence[Path]) -> List[Optional[Tuple[int, int, int]]]:
-    """What changes when one of these files or folders is replaced or written to; None for what is missing."""
-    there = [path.stat() if path.exists() else None for path in paths]
-    return [stat and (stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in there]
 
 
 def stamp_path(folder: Path, name: str) -> Path:

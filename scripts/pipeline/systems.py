@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
 from .command import Failure, as_failure
-from .settings import check_flags
+from .settings import check_flags, flags_in
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,18 @@ def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Option
     Raises:
         Failure: an architecture is unknown, a variant has another form, or a name is given twice.
     """
-    read = [_read_variant(text) for text in variants]
-    for system in read:
-        if read.count(system) > 1 or sum(other.name == system.name for other in read) > 1:
-            raise Failure(f"--variant names '{system.variant} {system.arch}' twice: name it once")
-    if baseline is not None and not re.fullmatch(r"\w+", baseline):
-        raise Failure(f"--baseline must be one architecture, not '{baseline}'")
     from fairseq_rope.architectures import match_architectures  # imports fairseq
 
+    read = [_read_variant(text) for text in variants]
+    for system in read:
+        if sum(other.name == system.name for other in read) > 1:
+            raise Failure(f"--variant names '{system.variant} {system.arch}' twice: name it once")
     with as_failure():
-        systems = [System(arch) for arch in match_architectures(archs)]
+        systems = [System(arch) for arch in match_architectures(archs)] + read
         match_architectures([system.arch for system in read] + ([baseline] if baseline else []))
-    if not systems + read:
+    if not systems:
         raise Failure("--archs must not be empty without --variant")
-    return systems + read
+    return systems
 
 
 def is_variant(name: str) -> bool:
@@ -62,11 +60,10 @@ def is_variant(name: str) -> bool:
 def _read_variant(text: str) -> System:
     name, arch, *flags = [*text.split(), "", ""]
     flags = [flag for flag in flags if flag]
-    if not (is_variant(name) and re.fullmatch(r"\w+", arch) and flags and flags[0][:2] == "--"):
-        raise Failure(f'--variant is "NAME ARCH FLAGS", as in "half roformer_base --rope-layout half", not \'{text}\'')
-    if set(text) & set("'\"\\"):
+    if not (is_variant(name) and re.fullmatch(r"\w+", arch) and flags) or set(text) & set("'\"\\"):
         raise Failure(
-            f"--variant splits its flags at spaces and knows no quotes: write --flag=value without spaces, not '{text}'"
+            '--variant is "NAME ARCH FLAGS" without further quotes, as in "half roformer_base --rope-layout=half", not '
+            f"'{text}'"
         )
-    check_flags(flags)
+    check_flags(flags_in(flags))
     return System(arch, name, tuple(flags))

@@ -1,10 +1,10 @@
 """The tasks that a recipe can name: translation, and two kinds of language models. It imports nothing from here.
 
-What differs between them is here, and in the two commands of scripts/train.sh.
+What differs between them is here, and in the recipe of each name, which others extend.
 """
 
 from dataclasses import dataclass
-from typing import Dict
+from typing import Dict, Tuple
 
 
 @dataclass(frozen=True)
@@ -19,36 +19,32 @@ class Task:
     """The script that prepares its data."""
     evaluate: str = "score.sh"
     """The script that evaluates its models on a test set."""
-    settings: str = "beam 4, lenpen 0.6"
-    """The settings of that script without options; empty: it has none."""
     metric: str = "sacrebleu"
     """The figure that each evaluated test set has, by its key in JSON files."""
     predicts_all: bool = True
     """Whether the model predicts every token of a text, so that the loss says how many bits the text has."""
-    criterion: str = ""
-    """The default of ``--criterion`` in the command for text; a recipe's flags win over it."""
-    share_embeddings: str = ""
-    """The flag of its models for one matrix of input and output embeddings; empty: they share it by themselves."""
-    trained_by: str = "train.sh"
-    """The script that trains its models."""
+    stock: str = "transformer_wmt_en_de:label_smoothed_cross_entropy:adam"
+    """fairseq's own architecture, criterion and optimizer, with which ``benchmark.sh train`` compares."""
+    archs: Tuple[str, ...] = ("transformer_sinusoidal_base", "roformer_base")
+    """What it compares unless the user names others: the same model in this plugin, and another encoding."""
 
 
-def _text(name: str, **values: object) -> Task:
-    fixed = dict(is_text=True, prepare="prepare_text.sh", evaluate="evaluate.sh", settings="", metric="perplexity")
-    return Task(name, **{**fixed, **values})  # type: ignore[arg-type]
+MASKED = ("transformer_learned_mlm_base", "roformer_mlm_base")
+
+
+def _text(name: str, criterion: str, archs: Tuple[str, ...], **values: object) -> Task:
+    fixed = dict(is_text=True, prepare="prepare_text.sh", evaluate="evaluate.sh", metric="perplexity", archs=archs)
+    stock = f"fairseq_transformer_{'mlm' if archs is MASKED else 'lm'}_base:{criterion}:adam"
+    return Task(name, **{**fixed, "stock": stock, **values})  # type: ignore[arg-type]
 
 
 TASKS: Dict[str, Task] = {
     task.name: task
     for task in (
         Task("translation"),
-        _text("masked_lm", predicts_all=False, criterion="fused_masked_lm"),
-        _text(
-            "language_modeling",
-            criterion="fused_label_smoothed_cross_entropy",
-            share_embeddings="--share-decoder-input-output-embed",
-        ),
-        _text("sentence_prediction", prepare="", evaluate="", metric="", trained_by="finetune.sh"),
+        _text("masked_lm", "masked_lm", MASKED, predicts_all=False),
+        _text("language_modeling", "cross_entropy", ("transformer_sinusoidal_lm_base", "roformer_lm_base")),
+        _text("sentence_prediction", "sentence_prediction", MASKED, prepare="", evaluate="", metric=""),
     )
 }
 """By the entry ``task`` of a recipe."""

@@ -1,5 +1,6 @@
-"""PositionalMultiheadAttention against fairseq's own, and what it refuses."""
+"""PositionalMultiheadAttention against fairseq's own, and against explicit weights."""
 
+import itertools
 import threading
 
 import pytest
@@ -7,16 +8,20 @@ import torch
 from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention
-from fairseq_rope.attention.kernels import SHORT
-from fairseq_rope.positions import POSITIONS, PositionEncoding
+from fairseq_rope.attention.kernels import SHORT, scaled_dot_product_attention
+from fairseq_rope.positions import PositionEncoding
 from fairseq_rope.training.dropout import CpuDropout
 
-from ..helpers import DEVICES, FP32, stack, steps
+from ..helpers import DEVICES, FP32, side_config, token_positions
 
 T, B, C, H = 7, 3, 32, 4
 
-LENGTHS = pytest.mark.parametrize("length", [T, SHORT, SHORT + 1])
+LENGTHS = pytest.mark.parametrize("length", [T, SHORT + 1])
 """On a CPU, longer input has another way."""
+
+MASKS = ("none", "padding", "causal", "causal and padding on the right")
+ERROR = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
+"""Of a norm; bfloat16 has eight bits, fp16 eleven."""
 
 
 class DistanceEncoding(PositionEncoding):
@@ -35,7 +40,12 @@ class DistanceEncoding(PositionEncoding):
 
 def attention(encoding=PositionEncoding, **kwargs):
     torch.manual_seed(3)
-    return PositionalMultiheadAttention(C, H, encoding=encoding(stack(), None), **kwargs).eval()
+    return PositionalMultiheadAttention(C, H, encoding=encoding(side_config(), None), **kwargs).eval()
+
+
+def context_of(layer, length, device="cpu"):
+    places = token_positions(torch.arange(length, device=device))
+    return layer.encoding.prepare(places, places)
 
 
 def masks(kind, length=T):
@@ -50,44 +60,33 @@ def masks(kind, length=T):
     }[kind]
 
 
+def assert_near(results, others, dtype):
+    for one, other in zip(results, others):
+        assert (one - other).float().norm() < ERROR[dtype] * other.float().norm()
+
+
 @LENGTHS
-@pytest.mark.parametrize("kind", ["none", "padding", "causal", "causal and padding on the right"])
-@pytest.mark.parametrize("need_weights", [False, True])
-def test_without_encoding_it_equals_fairseqs_attention(kind, need_weights, length):
-    ours = attention()
-    stock = MultiheadAttention(C, H, self_attention=True).eval()
+def test_without_encoding_it_equals_fairseqs_attention(length):
+    ours, stock = attention(), MultiheadAttention(C, H, self_attention=True).eval()
     stock.load_state_dict(ours.state_dict())  # the names are the same
     x = torch.randn(length, B, C)
-    expected, expected_weights = stock(x, x, x, need_weights=need_weights, **masks(kind, length))
-    with ours.at({}):
-        actual, weights = ours(x, x, x, need_weights=need_weights, **masks(kind, length))
-    torch.testing.assert_close(actual, expected, **FP32)
-    if need_weights:
-        torch.testing.assert_close(weights, expected_weights, **FP32)
-    else:
-        assert weights is None
-
-
-@LENGTHS
-@pytest.mark.parametrize("kind", ["none", "padding", "causal", "causal and padding on the right"])
-def test_the_fast_kernel_equals_the_explicit_weights(kind, length):
-    layer, x = attention(DistanceEncoding), torch.randn(length, B, C)
-    places = steps(range(length))
-    with layer.at(layer.encoding.prepare(places, places)):
-        fast, _ = layer(x, need_weights=False, **masks(kind, length))
-        explicit, weights = layer(x, need_head_weights=True, **masks(kind, length))
-    torch.testing.assert_close(fast, explicit, **FP32)
-    assert weights.shape == (H, B, length, length)
+    for kind in MASKS:
+        expected, expected_weights = stock(x, x, x, need_weights=True, **masks(kind, length))
+        with ours.at({}):
+            fast, none = ours(x, x, x, need_weights=False, **masks(kind, length))
+            explicit, weights = ours(x, x, x, need_weights=True, **masks(kind, length))
+        assert none is None
+        for actual, wanted in ((fast, expected), (explicit, expected), (weights, expected_weights)):
+            torch.testing.assert_close(actual, wanted, **FP32, msg=kind)
 
 
 @LENGTHS
 @pytest.mark.parametrize("encoding", [PositionEncoding, DistanceEncoding])
-@pytest.mark.parametrize("need_weights", [False, True])
-def test_causal_equals_a_mask_of_minus_infinity(encoding, need_weights, length):
+def test_causal_equals_a_mask_of_minus_infinity(encoding, length):
     layer, x = attention(encoding), torch.randn(length, B, C)
-    context = layer.encoding.prepare(steps(range(length)), steps(range(length)))
+    context = context_of(layer, length)
     padding = {"key_padding_mask": masks("padding", length)["key_padding_mask"].flip(1)}
-    for others in ({}, padding):
+    for others, need_weights in itertools.product(({}, padding), (False, True)):
         with layer.at(context):
             expected, _ = layer(x, need_weights=need_weights, **masks("causal", length), **others)
         with layer.at(context, causal=True):
@@ -95,120 +94,95 @@ def test_causal_equals_a_mask_of_minus_infinity(encoding, need_weights, length):
         torch.testing.assert_close(actual, expected, **FP32)
 
 
-def test_bias_and_scale_equal_the_written_formula():
-    layer, x = attention(DistanceEncoding), torch.randn(T, 1, C)
-    places = steps(range(T))
-    with layer.at(layer.encoding.prepare(places, places)):
-        _, weights = layer(x, need_head_weights=True)
-    for h in range(H):
-        rows = slice(h * C // H, (h + 1) * C // H)
-        for i in range(T):
-            q = layer.q_proj(x[i, 0])[rows]
-            logits = torch.stack(
-                [q @ layer.k_proj(x[j, 0])[rows] / (2 * C / H) ** 0.5 - 0.3 * abs(i - j) for j in range(T)]
-            )
-            torch.testing.assert_close(weights[h, 0, i], logits.softmax(0), **FP32)
-
-
 @LENGTHS
-@pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("encoding", ["none", "shaw"])
-def test_queries_that_see_only_padding_stay_finite(encoding, need_weights, length):
+def test_queries_that_see_only_padding_stay_finite(length):
     """Also where the logits are as negative as the mask of a padded key is in fp16."""
-    cls = POSITIONS[encoding]
-    layer = PositionalMultiheadAttention(C, H, encoding=cls(stack(), cls.Options())).eval()
-    q = 8 * torch.randn(B, H, length, C // H)
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        context = layer.encoding.prepare(steps(range(length)), steps(range(length)))
-        out, _ = layer.to(dtype).attend(
-            q.to(dtype),
-            -q.to(dtype),
-            torch.randn(B, H, length, C // H).to(dtype),
-            masks("padding", length)["key_padding_mask"],
-            incremental_state=None,
-            attn_mask=None,
-            causal=True,
-            need_weights=need_weights,
-            context=context,
-        )
+    q, v = 8 * torch.randn(B, H, length, C // H), torch.randn(B, H, length, C // H)
+    options = dict(key_padding_mask=masks("padding", length)["key_padding_mask"], causal=True)
+    for dtype, need_weights in itertools.product((torch.float32, torch.bfloat16, torch.float16), (False, True)):
+        layer = attention().to(dtype)
+        options.update(incremental_state=None, attn_mask=None, need_weights=need_weights, context={})
+        out, _ = layer.attend(q.to(dtype), -q.to(dtype), v.to(dtype), **options)
         assert out.isfinite().all(), dtype
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("length", [1, SHORT, SHORT + 1, 63, 64, 65, 127, 128, 129, 192])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("left", [False, True])
-def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_weights(left, dtype, length, device):
-    """Kernels for GPUs work in blocks of 64 or 128 keys."""
+@pytest.mark.parametrize("dtype", ERROR)
+def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_weights(dtype, device):
+    """Kernels for GPUs work in blocks of 64 or 128 keys. One sentence is padding alone, and is finite."""
     layer = attention(DistanceEncoding).to(device, dtype)
-    places = steps(torch.arange(length, device=device))
-    padding = torch.zeros(2, length, dtype=torch.bool, device=device)
-    padding[1, slice(length // 2) if left else slice(length // 2, None)] = length > 1
-    x = torch.randn(length, 2, C, generator=torch.Generator().manual_seed(length)).to(device, dtype)
-    results = []
+    blocks = (63, 64, 65, 127, 128, 129, 192) if device == "cuda" else ()
+    for length in (1, SHORT, SHORT + 1, *blocks):
+        for half in (slice(length // 2), slice(length // 2, None)):  # padding on the left, and on the right
+            padding = torch.zeros(3, length, dtype=torch.bool, device=device)
+            padding[1, half], padding[2] = length > 1, True
+            x = torch.randn(length, 3, C, generator=torch.Generator().manual_seed(length)).to(device, dtype)
+            results = []
+            for need_weights in (False, True):
+                query = x.clone().requires_grad_()
+                with layer.at(context_of(layer, length, device), causal=True):
+                    out, _ = layer(query, key_padding_mask=padding, need_weights=need_weights)
+                (gradient,) = torch.autograd.grad(out.square().sum(), query)
+                assert out.isfinite().all() and gradient.isfinite().all()
+                results.append((out[:, :2], gradient[:, :2]))
+            assert_near(*results, dtype)
+
+
+@LENGTHS
+def test_dropout_is_applied_in_training_and_where_it_is_retained(length):
+    x = torch.randn(length, B, C)
     for need_weights in (False, True):
-        query = x.clone().requires_grad_()
-        with layer.at(layer.encoding.prepare(places, places), causal=True):
-            out, _ = layer(query, key_padding_mask=padding, need_weights=need_weights)
-        (gradient,) = torch.autograd.grad(out.square().sum(), query)
-        assert out.isfinite().all() and gradient.isfinite().all()
-        results.append((out, gradient))
-    for fast, explicit in zip(*results):
-        error = (fast - explicit).float().norm() / explicit.float().norm()
-        assert error < (1e-5 if dtype == torch.float32 else 2e-2)  # bfloat16 has eight bits
+        layer = attention(dropout=0.5)
+
+        def is_random(layer=layer, need_weights=need_weights):
+            with layer.at({}):
+                first, second = (layer(x, need_weights=need_weights)[0] for _ in range(2))
+            return not torch.equal(first, second)
+
+        assert not is_random()
+        assert layer.train() and is_random()
+        layer.eval().dropout_module.apply_during_inference = True
+        assert is_random()
+        with torch.no_grad():
+            assert is_random()
 
 
-def test_dropout_is_applied_in_training_only():
-    layer, x = attention(dropout=0.5), torch.randn(T, B, C)
-    with layer.at({}):
-        assert torch.equal(layer(x, need_weights=False)[0], layer(x, need_weights=False)[0])
-        layer.train()
-        assert not torch.equal(layer(x, need_weights=False)[0], layer(x, need_weights=False)[0])
+@LENGTHS
+def test_half_precision_learns_in_fp32_also_under_autocast(length):
+    """Rounded once, at the end."""
+    q, k, v = torch.randn(3, B, H, length, C // H).bfloat16().requires_grad_().unbind()
+    mask, dropout = torch.randn(length, length).bfloat16(), CpuDropout(0.0)
+    precise = scaled_dot_product_attention(*(x.float() for x in (q, k, v)), mask.float(), False, 0.3, dropout)
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            out = scaled_dot_product_attention(q, k, v, mask, False, 0.3, dropout)
+        assert torch.equal(out, precise.bfloat16())
 
 
-@pytest.mark.parametrize("kind", ["none", "padding", "causal", "itself causal"])
 @pytest.mark.parametrize("encoding", [PositionEncoding, DistanceEncoding])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_weights_are_dropped_as_explicit_ones_are(kind, encoding, dtype):
+@pytest.mark.parametrize("dtype", ERROR)
+def test_weights_are_dropped_as_explicit_ones_are(encoding, dtype):
     """The same random numbers drop the same weights, in the output and in its gradients."""
     layer = attention(encoding, dropout=0.5).to(dtype).train()
     layer.dropout_module = CpuDropout(0.5)
-    places, results = steps(range(T)), []
-    for need_weights in (False, True):
-        x = torch.randn(T, B, C, generator=torch.Generator().manual_seed(1)).to(dtype).requires_grad_()
-        torch.manual_seed(2)
-        given = masks("none" if kind == "itself causal" else kind)
-        with layer.at(layer.encoding.prepare(places, places), causal=kind == "itself causal"):
-            out, _ = layer(x, need_weights=need_weights, **given)
-        results.append((out, *torch.autograd.grad(out.square().sum(), [x, layer.q_proj.weight, layer.v_proj.weight])))
-    for dropped, explicit in zip(*results):
-        error = (dropped - explicit).float().norm() / explicit.float().norm()
-        assert error < (1e-5 if dtype == torch.float32 else 2e-2)  # bfloat16 has eight bits
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_dropped_weights_have_the_expectation_of_all(device):
-    layer, x = attention(dropout=0.3).to(device), torch.randn(T, 1, C, device=device)
-    with layer.at({}), torch.no_grad():
-        expected = layer(x, need_weights=False)[0]
-        many = layer.train()(x.repeat(1, 4000, 1), need_weights=False)[0].mean(dim=1, keepdim=True)
-    torch.testing.assert_close(many, expected, atol=0.02, rtol=0)
-
-
-def test_the_encoding_is_not_registered_in_each_layer():
-    layer = attention(DistanceEncoding)
-    assert not [name for name, _ in layer.named_modules() if "position" in name]
-
-
-@pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn", "xformers_att_config"])
-def test_unsupported_options_are_refused(option):
-    with pytest.raises(ValueError, match=f"{option} cannot be combined with a position encoding"):
-        attention(**{option: True})
+    for kind, causal in (("none", False), ("padding", False), ("causal", False), ("none", True)):
+        results = []
+        for need_weights in (False, True):
+            x = torch.randn(T, B, C, generator=torch.Generator().manual_seed(1)).to(dtype).requires_grad_()
+            torch.manual_seed(2)
+            with layer.at(context_of(layer, T), causal=causal):
+                out, _ = layer(x, need_weights=need_weights, **masks(kind))
+            learned = [x, layer.q_proj.weight, layer.v_proj.weight]
+            results.append((out, *torch.autograd.grad(out.square().sum(), learned)))
+        assert_near(*results, dtype)
 
 
 def test_another_thread_may_use_the_layer_meanwhile():
     layer, x = attention(DistanceEncoding), torch.randn(T, B, C)
-    near, far = (layer.encoding.prepare(places, places) for places in (steps(range(T)), steps(range(0, 5 * T, 5))))
+    near, far = (
+        layer.encoding.prepare(places, places)
+        for places in (token_positions(range(T)), token_positions(range(0, 5 * T, 5)))
+    )
 
     def output(context, meanwhile=lambda: None):
         with layer.at(context):
@@ -222,12 +196,3 @@ def test_another_thread_may_use_the_layer_meanwhile():
 
     assert not torch.equal(output(near), output(far))
     assert torch.equal(output(near, in_a_thread), output(near))
-
-
-def test_a_call_without_positions_is_refused():
-    layer, x = attention(), torch.randn(T, B, C)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="the positions are missing"):
-            layer(x)
-        with layer.at({}):
-            layer(x)

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from fairseq_rope import RoFormerModel
 from fairseq_rope.checkpoints.fairseq_transformer import convert_checkpoint
-from fairseq_rope.checkpoints.files import save_checkpoint
+from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
 
 from ..helpers import PAD, decoder_input, same, sentences, task
 
@@ -47,26 +47,27 @@ def model_of(state):
     return model.eval()
 
 
-@pytest.fixture
-def batch():
-    """Sources padded on the left and decoder inputs padded on the right, as fairseq's batches are."""
-    source, target = sentences(5, 9), decoder_input(sentences(5, 11, seed=2))
-    for row in range(1, 5):
-        source[row, :row], target[row, -row:] = PAD, PAD
-    return source, target
-
-
 @pytest.mark.parametrize("options", STOCK.values(), ids=STOCK)
 @torch.no_grad()
-def test_converted_there_and_back_a_model_encodes_and_scores_given_targets_to_the_same_bits(batch, options):
+def test_converted_there_and_back_a_model_computes_the_same_bits_also_step_by_step(options):
     state = checkpoint("transformer_tiny", **options)
+    before = copy.deepcopy(state)
     plugin = convert_checkpoint(state, "plugin")
+    assert same(before["model"], state["model"]) and before["cfg"] == state["cfg"]  # its argument is left alone
+    whole = convert_checkpoint(plugin, "fairseq")
+    assert same(whole["model"], before["model"]) and whole.keys() | {"last_optimizer_state"} == state.keys()
+    assert vars(whole["cfg"]["model"]) == vars(before["cfg"]["model"])
+
     further = {name: value for name, value in plugin.items() if name != "plain_transformer"}  # of a training from there
     back = convert_checkpoint(further, "fairseq")
     assert back["cfg"]["model"].arch == back["cfg"]["model"]._name == "transformer"
     models = [model_of(each) for each in (state, plugin, back)]
     assert [isinstance(model, RoFormerModel) for model in models] == [False, True, False]
-    source, target = batch
+
+    # sources padded on the left and decoder inputs padded on the right, as fairseq's batches are
+    source, target = sentences(5, 9), decoder_input(sentences(5, 11, seed=2))
+    for row in range(1, 5):
+        source[row, :row], target[row, -row:] = PAD, PAD
     encoded = [model.encoder(source)["encoder_out"][0] for model in models]
     scored = [model(source, None, target)[0] for model in models]
     for states, logits in zip(encoded[1:], scored[1:]):
@@ -76,29 +77,11 @@ def test_converted_there_and_back_a_model_encodes_and_scores_given_targets_to_th
     felt = not torch.equal(other.encoder(source)["encoder_out"][0], encoded[0])
     assert felt == ("no_token_positional_embeddings" not in options)
 
-
-@pytest.mark.parametrize("options", STOCK.values(), ids=STOCK)
-@torch.no_grad()
-def test_step_by_step_it_has_the_same_bits(batch, options):
-    state = checkpoint("transformer_tiny", **options)
-    stock, ours = model_of(state), model_of(convert_checkpoint(state, "plugin"))
-    encoded = stock.encoder(batch[0])
-    target = decoder_input(sentences(5, 11, seed=2))
-    decoders = ((stock.decoder, {}), (ours.decoder, {}))
+    encoder_out, target = models[0].encoder(source), decoder_input(sentences(5, 11, seed=2))
+    decoders = [(model.decoder, {}) for model in models[:2]]
     for length in range(1, 12):
-        one, other = (decoder(target[:, :length], encoded, cache)[0] for decoder, cache in decoders)
+        one, other = (decoder(target[:, :length], encoder_out, cache)[0] for decoder, cache in decoders)
         assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("options", STOCK.values(), ids=STOCK)
-def test_there_and_back_gives_the_same_tensors_and_configuration(options):
-    state = checkpoint("transformer_tiny", **options)
-    before = copy.deepcopy(state)
-    back = convert_checkpoint(convert_checkpoint(state, "plugin"), "fairseq")
-    assert same(back["model"], state["model"])
-    assert back.keys() | {"last_optimizer_state"} == state.keys()
-    assert vars(back["cfg"]["model"]) == vars(state["cfg"]["model"])
-    assert same(before["model"], state["model"]) and before["cfg"] == state["cfg"]  # its argument is left alone
 
 
 def test_a_checkpoint_of_hydra_converts_there_and_back():
@@ -114,30 +97,24 @@ def test_a_checkpoint_of_hydra_converts_there_and_back():
     assert isinstance(model, RoFormerModel)
 
 
-@pytest.mark.parametrize(
-    "arch, options, expected",
-    [
-        ("transformer", {}, "transformer_sinusoidal_base"),
+def test_the_architecture_is_named_by_encoding_and_nearest_size_and_keeps_its_dimensions():
+    for arch, options, expected in (
         ("transformer_wmt_en_de_big", {}, "transformer_sinusoidal_big"),
-        ("transformer_iwslt_de_en", {}, "transformer_sinusoidal_iwslt_de_en"),
         ("fairseq_transformer_multi30k", {}, "transformer_sinusoidal_multi30k"),
         ("fairseq_transformer_tiny", BOTH_LEARNED, "transformer_learned_tiny"),
         ("transformer_wmt_en_de", dict(no_token_positional_embeddings=True), "transformer_none_base"),
         ("transformer_wmt_en_de", dict(encoder_layers=12), "transformer_sinusoidal_base"),
-        ("transformer_tiny", {}, "transformer_sinusoidal_tiny"),
-    ],
-)
-def test_the_architecture_is_named_by_encoding_and_nearest_size_and_keeps_its_dimensions(arch, options, expected):
-    args = argparse.Namespace(arch=arch, **options)
-    ARCH_CONFIG_REGISTRY[arch](args)
-    tables = {f"{side}.embed_positions.weight": torch.zeros(1026, 8) for side in ("encoder", "decoder")}
-    converted = convert_checkpoint({"cfg": {"model": args}, "model": tables}, "plugin")["cfg"]["model"]
-    assert converted.arch == expected and not hasattr(converted, "_name")
-    ARCH_CONFIG_REGISTRY[expected](converted)  # as when the model is built
-    for side in ("encoder", "decoder"):
-        for name in ("embed_dim", "ffn_embed_dim", "attention_heads", "layers"):
-            assert getattr(converted, f"{side}_{name}") == getattr(args, f"{side}_{name}")
-    assert converted.dropout == args.dropout
+    ):
+        args = argparse.Namespace(arch=arch, **options)
+        ARCH_CONFIG_REGISTRY[arch](args)
+        tables = {f"{side}.embed_positions.weight": torch.zeros(1026, 8) for side in ("encoder", "decoder")}
+        converted = convert_checkpoint({"cfg": {"model": args}, "model": tables}, "plugin")["cfg"]["model"]
+        assert converted.arch == expected and not hasattr(converted, "_name")
+        ARCH_CONFIG_REGISTRY[expected](converted)  # as when the model is built
+        for side in ("encoder", "decoder"):
+            for name in ("embed_dim", "ffn_embed_dim", "attention_heads", "layers"):
+                assert getattr(converted, f"{side}_{name}") == getattr(args, f"{side}_{name}")
+        assert converted.dropout == args.dropout
 
 
 def test_the_checkpoint_of_an_older_version_converts_and_keeps_its_extra_numbers(tmp_path):
@@ -159,37 +136,38 @@ def test_the_checkpoint_of_an_older_version_converts_and_keeps_its_extra_numbers
     assert same(back["model"], old_state["model"]) and back["args"].arch == "transformer_tiny"
 
 
-def test_a_version_of_fairseq_that_stores_a_number_for_the_sinusoids_gets_it(monkeypatch):
-    class Official(torch.nn.Module):
-        def __init__(self, **kwargs):
-            super().__init__()
-            self.register_buffer("_float_tensor", torch.ones(1))
-
-    monkeypatch.setattr("fairseq_rope.checkpoints.fairseq_transformer.SinusoidalPositionalEmbedding", Official)
-    plugin = checkpoint("transformer_sinusoidal_tiny", decoder_position="learned")
-    added = convert_checkpoint(plugin, "fairseq")["model"].keys() - plugin["model"].keys()
-    assert added == {"encoder.embed_positions._float_tensor", "decoder.embed_positions.weight"}
-
-
-@pytest.mark.parametrize("kept", ["in_proj_weight", "self_attn.in_proj_weight"])
-def test_the_optimizers_state_is_kept_only_where_the_parameters_are_the_same(kept):
+def test_the_optimizers_state_is_kept_only_where_the_parameters_are_the_same():
     state = checkpoint("transformer_tiny")
     assert convert_checkpoint(state, "plugin")["last_optimizer_state"] == {"steps": 3}
     assert "last_optimizer_state" not in convert_checkpoint(checkpoint("transformer_tiny", **BOTH_LEARNED), "plugin")
-    state["model"][f"encoder.layers.0.{kept}"] = torch.zeros(96, 32)
+    state["model"]["encoder.layers.0.self_attn.in_proj_weight"] = torch.zeros(96, 32)
     assert "last_optimizer_state" not in convert_checkpoint(state, "plugin")
 
 
-@pytest.mark.parametrize("place", ["dictionary", "namespace", "args"])
-def test_fairseqs_own_model_is_of_fairseqs_own_task(place):
-    state = checkpoint("transformer_sinusoidal_tiny")
-    options = {"_name": "fast_translation", "task": "fast_translation", "source_lang": "en"}
-    if place == "args":
-        args = argparse.Namespace(**{**vars(state["cfg"]["model"]), **options})
-        task = convert_checkpoint({**state, "args": args, "cfg": None}, "fairseq")["args"]
-    else:
-        state["cfg"]["task"] = options if place == "dictionary" else argparse.Namespace(**options)
-        task = convert_checkpoint(state, "fairseq")["cfg"]["task"]
-        task = argparse.Namespace(**task) if place == "dictionary" else task
-        assert task._name == "translation"
-    assert (task.task, task.source_lang) == ("translation", "en")
+def test_fairseqs_own_model_is_of_fairseqs_own_task():
+    state, options = checkpoint("transformer_sinusoidal_tiny"), dict(_name="fast_translation", source_lang="en")
+    for of_the_task in (options, argparse.Namespace(**options)):
+        state["cfg"]["task"] = of_the_task
+        converted = convert_checkpoint(state, "fairseq")["cfg"]["task"]
+        found = converted if isinstance(of_the_task, dict) else vars(converted)
+        assert (found["_name"], found["source_lang"]) == ("translation", "en")
+
+
+def test_what_the_other_side_lacks_is_refused():
+    for to, reason, arch, options in (
+        ("plugin", "--cross-self-attention", "transformer_tiny", dict(cross_self_attention=True)),
+        ("plugin", "--base-layers", "transformer_tiny", dict(base_layers=1)),
+        ("plugin", "transformer_align", "transformer_tiny", dict(arch="transformer_align")),
+        ("plugin", "roformer_tiny", "transformer_tiny", dict(arch="roformer_tiny")),
+        ("plugin", r"encoder\.embed_positions\.weight", "transformer_tiny", BOTH_LEARNED),
+        ("fairseq", "encoder's positions are rope", "roformer_tiny", {}),
+        ("fairseq", "decoder's positions are alibi", "transformer_learned_tiny", dict(decoder_position="alibi")),
+        ("fairseq", "decoder alone", "transformer_sinusoidal_tiny", dict(decoder_position="none")),
+    ):
+        state = checkpoint(arch, **(options if to == "fairseq" else {}))
+        vars(state["cfg"]["model"]).update(options)
+        with pytest.raises(CheckpointError, match=reason):
+            convert_checkpoint(state, to)
+    state = checkpoint("transformer_tiny", **BOTH_LEARNED)
+    with pytest.raises(CheckpointError, match="--store-ema"):
+        convert_checkpoint({**state, "extra_state": {"ema": {}}}, "plugin")

@@ -22,7 +22,7 @@ def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, ca
     save_checkpoint(state, tmp_path / "a.pt")
     source, out = str(tmp_path / "a.pt"), str(tmp_path / "b.pt")
     assert main(["convert", source, "--to", "half", "--out", out]) == 0
-    assert capsys.readouterr() == (f"{out}: {source} in the layout half, without the optimizer's state\n", "")
+    assert "without the optimizer's state" in capsys.readouterr().out
     converted = load_checkpoint(tmp_path / "b.pt")
     expected = model.state_dict()
     for side in ("encoder", "decoder"):
@@ -31,10 +31,9 @@ def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, ca
     assert converted["extra_state"]["epoch"] == 3
     assert converted["cfg"]["model"].rope_layout == "half"
     assert main(["convert", out, "--to", "interleaved", "--out", source]) == 0
-    assert capsys.readouterr().out == f"{source}: {out} in the layout interleaved\n"
-    assert "in the layout half already" in failure(capsys, "convert", out, "--to", "half", "--out", tmp_path / "c.pt")
-    assert not (tmp_path / "c.pt").exists()
+    assert same(load_checkpoint(tmp_path / "a.pt")["model"], model.state_dict())
+    assert "half already" in failure(capsys, "convert", out, "--to", "half", "--out", tmp_path / "c.pt")
     state["model"] = {name: value for name, value in state["model"].items() if "decoder.layers" not in name}
     save_checkpoint(state, tmp_path / "a.pt")
-    message = failure(capsys, "convert", source, "--to", "half", "--out", tmp_path / "c.pt")
-    assert "no projections of the decoder's self-attention" in message and not (tmp_path / "c.pt").exists()
+    assert "the decoder's" in failure(capsys, "convert", source, "--to", "half", "--out", tmp_path / "c.pt")
+    assert not (tmp_path / "c.pt").exists()

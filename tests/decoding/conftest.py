@@ -1,5 +1,6 @@
 import pytest
 
+from fairseq_rope import products
 from fairseq_rope.decoding import generator
 
 
@@ -15,3 +16,9 @@ def fast_searches(monkeypatch):
 
     monkeypatch.setattr(generator, "Beams", Counted)
     return begun
+
+
+@pytest.fixture(autouse=True)
+def small_weights_are_packed(monkeypatch):
+    """As those of real models are."""
+    monkeypatch.setattr(products, "PACKED", 0)

@@ -12,6 +12,9 @@ CLOSE = dict(rtol=1e-5, atol=1e-5)
 """fp32 logits of the same numbers in products of another shape."""
 
 
+SEARCH = dict(beam_size=3, max_len_b=12)
+
+
 def lively(arch="roformer_tiny", seed=0, **options):
     """A model whose hypotheses differ in words and lengths: large weights, and an end that is likely now and then."""
     model = build(arch, seed, **{"share_all_embeddings": False, **options})
@@ -41,7 +44,7 @@ def batch(lengths=(9, 3, 6, 1, 9), seed=1, device="cpu", types=VOCABULARY):
 
 
 def generator(model, **options):
-    return FastSequenceGenerator([model], task().target_dictionary, **{"beam_size": 3, "max_len_b": 12, **options})
+    return FastSequenceGenerator([model], task().target_dictionary, **{**SEARCH, **options})
 
 
 def both(models, source, types=VOCABULARY, generate=None, strategy=None, packs=True, **options):

@@ -18,6 +18,12 @@ class LanguageModel(torch.nn.Module):
         return out[0].log_softmax(-1)
 
 
+def prepared(model, **options):
+    model.make_generation_fast_(**options)
+    return model
+
+
+CONSTRAINTS = {"constraints": torch.tensor([[1, 12, 0]] * 5)}  # one constraint, of one word
 STOCK_WAYS = {
     "sampling": dict(strategy=lambda words: search.Sampling(words, sampling_topk=5)),
     "diverse beams": dict(strategy=lambda words: search.DiverseBeamSearch(words, 2, 0.5)),
@@ -25,10 +31,17 @@ STOCK_WAYS = {
     "length of the source": dict(
         strategy=lambda words: search.LengthConstrainedBeamSearch(words, 1, 0, 1, 0), match_source_len=True
     ),
+    "constraints": dict(
+        strategy=lambda words: search.LexicallyConstrainedBeamSearch(words, "ordered"), generate=CONSTRAINTS
+    ),
+    "prefixes": dict(generate={"prefix_tokens": torch.arange(5, 15).view(5, 2)}),
     "no repeated n-grams": dict(no_repeat_ngram_size=2),
     "an ensemble": dict(models=lambda: [lively(), lively(seed=5)]),
     "fairseq's own model": dict(models=lambda: lively("fairseq_transformer_tiny")),
     "a model without attention to the source": dict(models=lambda: lively(no_cross_attention=True)),
+    "attention that is asked for": dict(models=lambda: prepared(lively(), need_attn=True)),
+    "retained dropout": dict(models=lambda: prepared(lively(dropout=0.3), retain_dropout=True)),
+    "double precision": dict(models=lambda: lively().double()),
     "a language model": dict(lm_model=LanguageModel()),
 }
 
@@ -41,17 +54,6 @@ def test_other_searches_are_fairseqs_own(name, fast_searches):
     assert not fast_searches
 
 
-def test_retained_dropout_is_fairseqs_own(fast_searches):
-    """fairseq drops other numbers in each beam; where nothing is dropped, the search is the fast one."""
-    model = lively(dropout=0.3)
-    plain, _ = both(model, batch(), beam_size=4, max_len_b=10)
-    assert fast_searches.pop()
-    model.make_generation_fast_(retain_dropout=True)
-    actual, expected = both(model, batch(), beam_size=4, max_len_b=10)
-    assert_same(actual, expected, EXACT)
-    assert [h[0]["score"] for h in actual] != [h[0]["score"] for h in plain] and not fast_searches
-
-
 def test_logits_that_a_hook_changes_are_searched(fast_searches):
     model = lively()
     plain = generator(model).generate([model], batch())
@@ -61,15 +63,15 @@ def test_logits_that_a_hook_changes_are_searched(fast_searches):
     assert actual[0][0]["score"] != plain[0][0]["score"] and len(fast_searches) == 1
 
 
-@pytest.mark.parametrize("method", ["get_normalized_probs", "decoder.forward", "decoder.extract_features"])
-def test_a_subclass_with_other_features_logits_or_probabilities_is_searched_by_fairseq(method, fast_searches):
-    model = lively()
-    plain = generator(model).generate([model], batch())
-    fast_searches.clear()
-    override(model, method)
-    actual, expected = both(model, batch(), beam_size=4)
-    assert_same(actual, expected, EXACT)
-    assert actual[0][0]["score"] != plain[0][0]["score"] and not fast_searches
+def test_a_subclass_with_other_features_logits_or_probabilities_is_searched_by_fairseq(fast_searches):
+    for method in ("get_normalized_probs", "decoder.forward", "decoder.extract_features"):
+        model = lively()
+        plain = generator(model).generate([model], batch())
+        fast_searches.clear()
+        override(model, method)
+        actual, expected = both(model, batch(), beam_size=4)
+        assert_same(actual, expected, EXACT)
+        assert actual[0][0]["score"] != plain[0][0]["score"] and not fast_searches, method
 
 
 def test_layers_that_a_training_drops_are_fairseqs_own(fast_searches):
@@ -82,41 +84,3 @@ def test_layers_that_a_training_drops_are_fairseqs_own(fast_searches):
     assert not fast_searches
     assert_same(*both(model.eval(), batch()), CLOSE)
     assert fast_searches
-
-
-def test_double_precision_is_fairseqs_own(fast_searches):
-    assert_same(*both(lively().double(), batch()), EXACT)
-    assert not fast_searches
-
-
-def test_a_search_without_beams_is_refused():
-    model = lively()
-    with pytest.raises(ValueError, match="--beam 0: a search has at least 1 beam"):
-        generator(model, beam_size=0).generate([model], batch())
-
-
-def test_prefixes_are_fairseqs_own(fast_searches):
-    prefix = torch.tensor([[5, 6], [7, 8], [9, 10], [11, 12], [13, 14]])
-    actual, expected = both(lively(), batch(), beam_size=4, max_len_b=10, generate={"prefix_tokens": prefix})
-    assert_same(actual, expected, EXACT)
-    assert all(h[0]["tokens"][:2].tolist() == row for h, row in zip(actual, prefix.tolist()))
-    assert not fast_searches
-
-
-def test_constraints_are_fairseqs_own(fast_searches):
-    constraints = torch.tensor([[1, 12, 0]] * 5)  # one constraint, of one word
-    options = dict(strategy=lambda words: search.LexicallyConstrainedBeamSearch(words, "ordered"))
-    found = both(lively(), batch(), beam_size=4, max_len_b=10, generate={"constraints": constraints}, **options)
-    assert_same(*found, EXACT)
-    assert not fast_searches
-    with pytest.raises(NotImplementedError, match="search method doesn't support them"):
-        both(lively(), batch(), generate={"constraints": constraints})
-
-
-def test_attention_that_is_asked_for_is_fairseqs_own(fast_searches):
-    model = lively()
-    model.make_generation_fast_(need_attn=True)
-    actual, expected = both(model, batch(), beam_size=4, max_len_b=10)
-    assert_same(actual, expected, EXACT)
-    assert actual[0][0]["attention"].numel()
-    assert not fast_searches

@@ -10,6 +10,7 @@ from fairseq_rope.__main__ import main
 from fairseq_rope.export import export_model
 from fairseq_rope.positions import POSITIONS
 
+from ..commands import failure
 from ..helpers import BOS, EOS, PAD, VOCABULARY, build_felt, build_with, sentences
 from ..model_folders import language_run_folder
 from .engine import TOLERANCE, ctranslate2
@@ -20,10 +21,7 @@ CAUSAL = {
     "a part of each head": ("rope", dict(rope_dim=4)),
     "pre-norm": ("rope", dict(decoder_normalize_before=True)),
     "embeddings apart": ("rope", dict(share_decoder_input_output_embed=False)),
-    "projections": (
-        "rope",
-        dict(share_decoder_input_output_embed=False, decoder_input_dim=20, decoder_output_dim=28),
-    ),
+    "projections": ("rope", dict(share_decoder_input_output_embed=False, decoder_input_dim=20, decoder_output_dim=28)),
 }
 MASKED = {
     **{name: (name, {}) for name in ("rope", "sinusoidal", "learned", "none", "shaw", "t5")},
@@ -81,30 +79,21 @@ def test_a_masked_models_features_are_those_of_fairseq_also_with_padding(case, t
     assert len(json.loads((tmp_path / "out/vocabulary.json").read_text())) == VOCABULARY
 
 
-@pytest.mark.parametrize("kind", ["lm", "mlm"])
-def test_what_the_engine_cannot_express_is_refused_with_the_reason(kind, tmp_path):
-    table = CAUSAL if kind == "lm" else MASKED
-    side = "decoder" if kind == "lm" else "encoder"
-    for encoding in sorted(POSITIONS.keys() - table.keys()):
-        model = build_with(encoding, kind)
-        with pytest.raises(ValueError, match=rf"^--{side}-position {encoding} cannot be exported: CTranslate2's"):
-            export_model(model, tmp_path / "out")
+def test_what_the_engine_cannot_express_is_refused_with_the_reason(tmp_path):
+    for kind, side, table in (("lm", "decoder", CAUSAL), ("mlm", "encoder", MASKED)):
+        for encoding in sorted(POSITIONS.keys() - table.keys()):
+            with pytest.raises(ValueError, match=f"--{side}-position {encoding}"):
+                export_model(build_with(encoding, kind), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_the_command_exports_runs_of_both_kinds(tmp_path, capsys):
     causal = language_run_folder(tmp_path / "causal", "roformer_lm_tiny")
     assert main(["export", str(causal), str(tmp_path / "generator"), "--quantization", "int8"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'generator'}: {causal} for CTranslate2, int8\n"
     ctranslate2.Generator(str(tmp_path / "generator")).generate_batch([["</s>", "w1"]], max_length=5)
     masked = language_run_folder(tmp_path / "masked", "roformer_mlm_tiny")
     assert main(["export", str(masked / "checkpoint.pt"), str(tmp_path / "encoder")]) == 0
-    assert "for CTranslate2, float32; features only, without the head for masked words" in capsys.readouterr().out
+    assert "features only" in capsys.readouterr().out
     ctranslate2.Encoder(str(tmp_path / "encoder")).forward_batch([["<s>", "w1", "<mask>", "</s>"]])
     (masked / "dict.txt").write_text("w1 1\n")
-    assert main(["export", str(masked), str(tmp_path / "out")]) == 1
-    assert "dict.txt has 6 types with fairseq's own, the model 25: copy it from" in capsys.readouterr().err
-    (masked / "dict.txt").unlink()
-    assert main(["export", str(masked), str(tmp_path / "out")]) == 1
-    assert "dict.txt: missing: copy it from the folder of the binarised data\n" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert "dict.txt has 6 types" in failure(capsys, "export", masked, tmp_path / "out")

@@ -1,6 +1,7 @@
 """What positions contribute: the numbers against their formulas."""
 
 import cmath
+import copy
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from fairseq_rope.inspection.terms import (
 )
 from fairseq_rope.positions.alibi import slopes
 
-from ..helpers import SOFTMAX, VOCABULARY, build_felt, build_with, task
+from ..helpers import SOFTMAX, VOCABULARY, build_felt, build_with, same, task
 
 DISTANCE = torch.arange(9) - torch.arange(9)[:, None]  # j - i, (9, 9)
 EARLIER = DISTANCE <= 0
@@ -39,40 +40,17 @@ def close(actual, expected):
     torch.testing.assert_close(actual, expected.to(actual.dtype), equal_nan=True, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dim,base", [(2, 10000.0), (8, 100.0), (64, 10000.0)])
-def test_the_decay_is_the_mean_of_the_partial_sums(dim, base):
-    def partial_sum(m, distance):
-        return sum(cmath.exp(1j * distance * base ** (-2 * n / dim)) for n in range(m))
-
-    pairs = dim // 2
-    expected = [sum(abs(partial_sum(m, r)) for m in range(1, pairs + 1)) / pairs for r in range(41)]
-    decay = long_term_decay(dim, base, 40)
-    torch.testing.assert_close(decay, torch.tensor(expected, dtype=torch.double), rtol=0, atol=1e-5)
-    assert decay[0] == (pairs + 1) / 2  # the mean of 1, ..., d/2
-
-
-def test_the_bound_decays_at_the_dimension_and_base_of_the_paper():
-    decay = long_term_decay(128, 10000.0, 250)
-    assert len(decay) == 251
-    assert decay[:50].mean() > decay[100:150].mean() > decay[200:].mean()
-
-
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        ((7, 100.0, 5), "--rope-dim must be even, not 7"),
-        ((8, 1.0, 5), "--rope-base must be greater than 1"),
-        ((8, 100.0, 0), "--max-distance must be at least 1"),
-    ],
-)
-def test_numbers_that_have_no_decay_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        long_term_decay(*arguments)
+def test_the_decay_is_the_mean_of_the_partial_sums():
+    for pairs, base in ((1, 10000.0), (4, 100.0), (32, 10000.0)):
+        terms = [[cmath.exp(1j * r * base ** (-n / pairs)) for n in range(pairs)] for r in range(41)]
+        expected = [sum(abs(sum(row[:m])) for m in range(1, pairs + 1)) / pairs for row in terms]
+        decay = long_term_decay(2 * pairs, base, 40)
+        torch.testing.assert_close(decay, torch.tensor(expected, dtype=torch.double), rtol=0, atol=1e-5)
+        assert decay[0] == (pairs + 1) / 2  # the mean of 1, ..., d/2
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-@pytest.mark.parametrize("encoding", ["tupe_a", "tupe_r"])
-@pytest.mark.parametrize("reset", [True, False])
+@pytest.mark.parametrize("encoding, reset", [("tupe_a", True), ("tupe_r", True), ("tupe_r", False)])
 def test_tupe_s_correlations_are_the_formula_with_the_special_symbol_where_it_stands(encoding, side, reset):
     """Its row has one number for each head, and its column another one."""
     model = build_felt(encoding, tupe_no_reset=not reset)
@@ -111,15 +89,8 @@ def test_a_masked_model_has_its_symbol_first_and_a_causal_one_only_where_texts_b
     same = [bool((maps[:, j + 1 :, j] == maps[:, -1:, j]).all()) for j in range(7)]
     assert same == [kind == "mlm" or begins] + [False] * 6
     other = "decoder" if side == "encoder" else "encoder"
-    with pytest.raises(ValueError, match=f"this language model has no {other}: choose --side {side}"):
+    with pytest.raises(ValueError, match=f"--side {side}"):
         tupe_correlations(build_felt("tupe_a", kind), other, 9)
-
-
-@pytest.mark.parametrize("kind,side", [("mlm", "encoder"), ("lm", "decoder")])
-def test_the_effective_bias_of_a_language_model_is_that_of_its_side(kind, side):
-    seen = EARLIER if side == "decoder" else EARLIER | True
-    bias = position_bias(without_content(build_with("alibi", kind)), side, 9, sentences=40)
-    close(bias, centred(-slopes(4)[:, None, None] * DISTANCE.abs(), seen).expand(2, -1, -1, -1))
 
 
 def test_tupe_s_correlations_are_its_effective_bias_when_content_has_none():
@@ -129,34 +100,16 @@ def test_tupe_s_correlations_are_its_effective_bias_when_content_has_none():
         close(position_bias(model, side, 9, 3), expected.expand(2, -1, -1, -1))
 
 
-def test_correlations_that_do_not_exist_are_refused():
-    for other in ("rope", "learned_untied"):  # the second learns such correlations, but adds no term of them alone
-        model = build_with("tupe_a", decoder_position=other)
-        message = f"the decoder has the encoding {other}, and this draws only the term that TUPE adds to the logits"
-        with pytest.raises(ValueError, match=message):
-            tupe_correlations(model, "decoder", 9)
-    with pytest.raises(ValueError, match="--length must be between 1 and 64, the rows of the encoder's table, not 65"):
-        tupe_correlations(model, "encoder", 65)
-
-
 def test_the_effective_bias_of_alibi_is_its_slopes():
-    model = without_content(build_with("alibi"))
     expected = -slopes(4)[:, None, None] * DISTANCE.abs()
-    for side, seen in (("encoder", EARLIER | True), ("decoder", EARLIER)):
-        bias = position_bias(model, side, 9, sentences=40)
+    for kind, side in (("mlm", "encoder"), ("lm", "decoder"), ("translation", "encoder"), ("translation", "decoder")):
+        seen = EARLIER if side == "decoder" else EARLIER | True
+        bias = position_bias(without_content(build_with("alibi", kind)), side, 9, sentences=40)
         assert bias.shape == (2, 4, 9, 9)
         close(bias, centred(expected, seen).expand(2, -1, -1, -1))
     lines = -slopes(4)[:, None] * torch.arange(-8, 9).abs()
     lines[:, 9:] = float("nan")  # the decoder sees nothing later
     close(by_distance(bias), lines.expand(2, -1, -1))
-
-
-def test_keys_that_a_head_does_not_see_are_left_out_of_the_row_s_mean():
-    model = without_content(build_with("alibi", alibi_split_directions=True, decoder_position="none"))
-    bias = position_bias(model, "encoder", 9, 2)
-    expected = -slopes(2)[:, None, None] * DISTANCE.abs()
-    close(bias[0, :2], centred(expected, EARLIER))
-    close(bias[0, 2:], centred(expected, DISTANCE >= 0))
 
 
 def test_no_positions_have_no_effective_bias():
@@ -172,20 +125,16 @@ def test_no_positions_have_no_effective_bias():
     assert (off - off.mean(-1, keepdim=True)).abs().max() < 0.2 < 1 < (on - off.mean(-1)).min()
 
 
-@pytest.mark.parametrize("encoding", SOFTMAX)
-def test_every_encoding_is_measured_and_the_model_stays_as_it_was(encoding):
-    model = build_felt(encoding)
-    for side, seen in (("encoder", EARLIER | True), ("decoder", EARLIER)):
-        bias = position_bias(model, side, 9, 4)
-        assert torch.equal(bias.isfinite(), seen.expand(2, 4, -1, -1))
-        torch.testing.assert_close(bias.nansum(-1), torch.zeros(2, 4, 9, dtype=torch.double))
-    assert not any(module._forward_pre_hooks or module._forward_hooks for module in model.modules())
-
-
-def test_the_seed_decides_the_sentences():
-    model = build_felt("rope")
-    first, again, other = (position_bias(model, "decoder", 5, 3, seed).nan_to_num() for seed in (1, 1, 2))
-    assert torch.equal(first, again) and not torch.equal(first, other)
+def test_every_encoding_is_measured_and_the_model_stays_as_it_was():
+    for encoding in SOFTMAX:
+        model = build_felt(encoding)
+        before = copy.deepcopy(model.state_dict())
+        for side, seen in (("encoder", EARLIER | True), ("decoder", EARLIER)):
+            bias = position_bias(model, side, 9, 4)
+            assert torch.equal(bias.isfinite(), seen.expand(2, 4, -1, -1)), encoding
+            torch.testing.assert_close(bias.nansum(-1), torch.zeros(2, 4, 9, dtype=torch.double))
+        assert not any(module._forward_pre_hooks or module._forward_hooks for module in model.modules())
+        assert same(model.state_dict(), before)
 
 
 def test_words_are_drawn_with_the_dictionary_s_frequencies_and_no_special_symbols():
@@ -195,17 +144,13 @@ def test_words_are_drawn_with_the_dictionary_s_frequencies_and_no_special_symbol
     assert words.shape == (200, 50)
     assert words.unique().tolist() == [VOCABULARY - 2, VOCABULARY - 1]
     assert abs((words == VOCABULARY - 1).float().mean() - 0.75) < 0.02
-    dictionary.count = [1000] * 4 + [0] * (VOCABULARY - 4)
-    with pytest.raises(ValueError, match="the dictionary has no counts"):
-        draw_sentences(dictionary, 1, 1, torch.Generator())
 
 
-def test_what_cannot_be_measured_is_refused():
+def test_what_does_not_exist_is_refused():
     model = build_with("linear", decoder_position="rope")
-    with pytest.raises(ValueError, match="the encoder has linear attention, which forms no weights"):
+    with pytest.raises(ValueError, match="linear attention"):
         position_bias(model, "encoder", 9, 2)
-    assert position_bias(model, "decoder", 9, 2)[:, :, EARLIER].isfinite().all()
-    with pytest.raises(ValueError, match="--length and --sentences must be at least 1, not 9 and 0"):
-        position_bias(model, "decoder", 9, 0)
-    with pytest.raises(ValueError, match="a sentence of 65 tokens is longer than the encoder's table"):
-        position_bias(build_with("learned"), "encoder", 65, 2)
+    for other in ("rope", "learned_untied"):  # the second learns such correlations, but adds no term of them alone
+        model = build_with("tupe_a", decoder_position=other)
+        with pytest.raises(ValueError, match=f"the encoding {other}"):
+            tupe_correlations(model, "decoder", 9)

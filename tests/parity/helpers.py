@@ -6,7 +6,7 @@ import torch
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.positions import POSITIONS
 
-from ..helpers import FP32, randomised, stack, steps
+from ..helpers import FP32, randomised, side_config, token_positions
 
 B, T, H, D = 2, 24, 4, 8
 C = H * D
@@ -20,7 +20,7 @@ def ours(name, causal, heads=H, bias=True, **options):
     """Our attention with an encoding, both with parameters that are large enough for a wrong sign to be felt."""
     torch.manual_seed(0)
     kind = POSITIONS[name]
-    encoding = kind(stack(embed_dim=heads * D, num_heads=heads, causal=causal), kind.Options(**options))
+    encoding = kind(side_config(embed_dim=heads * D, num_heads=heads, causal=causal), kind.Options(**options))
     attention = PositionalMultiheadAttention(heads * D, heads, bias=bias, encoding=encoding)
     randomised(encoding, std=0.3)
     return randomised(attention, std=0.3).eval()
@@ -58,8 +58,8 @@ def assert_equal(attention, x, output, weights, after=nothing):
     Args:
         after: what the peer does with the attention's output before it returns it.
     """
-    key = steps(range(T))
-    with attention.at(attention.encoding.prepare(key, key), causal=attention.encoding.stack.causal):
+    key = token_positions(range(T))
+    with attention.at(attention.encoding.prepare(key, key), causal=attention.encoding.config.causal):
         our_output, _ = attention(x.transpose(0, 1), need_weights=False)
         _, our_weights = attention(x.transpose(0, 1), need_head_weights=True)
     torch.testing.assert_close(our_weights.transpose(0, 1), weights, **FP32)

@@ -5,7 +5,7 @@ import torch
 
 from fairseq_rope.positions.alibi import slopes
 
-from .helpers import MISSING, D, H, T, assert_equal, both_sides, load, ours, states
+from .helpers import MISSING, D, T, assert_equal, both_sides, load, ours, states
 
 x_transformers = pytest.importorskip("x_transformers.x_transformers", reason=MISSING)
 
@@ -36,17 +36,6 @@ def test_the_slopes_equal_alibis_for_any_number_of_heads(heads):
 def test_the_attention_equals_alibis(heads, causal):
     attention = ours("alibi", causal, heads=heads, bias=False)
     assert_equals_peer(attention, causal, rel_pos=x_transformers.AlibiPositionalBias(heads))
-
-
-@both_sides
-@pytest.mark.parametrize("buckets,max_distance", [(32, 128), (8, 10)])
-@torch.no_grad()
-def test_the_attention_equals_t5s_with_a_scaled_content_term(buckets, max_distance, causal):
-    attention = ours("t5", causal, bias=False, buckets=buckets, max_distance=max_distance)
-    # scale: the peer's factor of the bias, which T5 has not
-    bias = x_transformers.RelativePositionBias(1.0, causal, buckets, max_distance, heads=H)
-    bias.relative_attention_bias.weight.copy_(attention.encoding.table)
-    assert_equals_peer(attention, causal, rel_pos=bias)
 
 
 @both_sides

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.paths import RUN
 
-from ..commands import ENVIRONMENT
+from ..commands import ENVIRONMENT, ROOT, one_line, run
 
 PROGRAM = """
 import sys
@@ -94,3 +94,11 @@ def test_modules_of_the_current_folder_are_not_imported(start, tmp_path):
     for name in ("tqdm", "json", "runpy", "pkgutil", "signal", "pipeline"):
         (tmp_path / f"here/{name}.py").write_text("raise SystemExit('harmed')")
     assert ended(start("import tqdm, json, pkgutil, pipeline.progress")) == (0, "")
+
+
+def test_a_symbolic_link_to_itself_is_one_line(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", ROOT / "data/demo/valid")]
+    one_line(run("scripts/prepare.sh", *sets, "--out", tmp_path / "loop", fails=True), "loop")
+    inputs = ["--inputs", tmp_path / "loop", "--out", tmp_path / "average.pt"]
+    one_line(run("fairseq-rope", "average", *inputs, fails=True), "loop")

@@ -50,7 +50,7 @@ def test_times_need_the_same_threads_jobs_and_devices(written, name):
 
 def test_a_damaged_record_is_refused(written, tmp_path):
     (tmp_path / "run.json").write_text('{"versions": 1, "machine": "a"}')
-    with pytest.raises(Failure, match=r"run\.json .*'versions'.*: remove it"):
+    with pytest.raises(Failure, match=r"run\.json: .*versions`: remove it"):
         written(True, threads=1)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Set
 import torch
 import torch.nn.functional as F
 
-H, D = 4, 8  # heads and head dimension of stack()
+H, D = 4, 8  # heads and head dimension of side_config()
 
 
 @dataclass
@@ -64,9 +64,9 @@ def rope(at, i, j):
 
 def sinusoidal(encoding, position):
     """Vaswani et al. 2017, section 3.5, in tensor2tensor's layout, from fairseq's first position."""
-    channels = encoding.stack.embed_dim
+    channels = encoding.config.embed_dim
     each = channels // 2 - 1
-    angles = [(position + encoding.stack.padding_idx + 1) / 10000 ** (m / each) for m in range(channels // 2)]
+    angles = [(position + encoding.config.padding_idx + 1) / 10000 ** (m / each) for m in range(channels // 2)]
     return torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
 
 
@@ -96,7 +96,7 @@ def shaw_value(at, i, j):
 def _bucket(at, i, j):
     """Raffel et al. 2020, section 2.1, one pair at a time."""
     buckets, farthest, first, n = at.options.buckets, at.options.max_distance, 0, i - j
-    if not at.encoding.stack.causal:
+    if not at.encoding.config.causal:
         buckets //= 2
         first, n = (buckets if j > i else 0), abs(n)
     n, exact = max(n, 0), buckets // 2
@@ -112,7 +112,7 @@ def t5(at, i, j):
 
 def xl(at, i, j):
     """Dai et al. 2019, section 3.3: the four terms (a) to (d)."""
-    channels = at.encoding.stack.embed_dim
+    channels = at.encoding.config.embed_dim
     angles = torch.tensor([(i - j) / 10000 ** (2 * m / channels) for m in range(channels // 2)])
     relative = at.split(at.layer.weight @ torch.cat([angles.sin(), angles.cos()]))
     u, v = at.encoding.u[at.head], at.encoding.v[at.head]
@@ -134,13 +134,33 @@ def deberta(at, i, j):
 
 def alibi(at, i, j):
     """Press et al. 2022, section 3, and its two forms for an encoder."""
-    if at.options.split_directions and not at.encoding.stack.causal:
+    if at.options.split_directions and not at.encoding.config.causal:
         if (j > i) if at.head < H // 2 else (j < i):
             return torch.tensor(-math.inf)
         slope = 2 ** (-8 * (at.head % (H // 2) + 1) / (H // 2))
     else:
         slope = 2 ** (-8 * (at.head + 1) / H)
     return plain(at, i, j) - slope * abs(i - j)
+
+
+def kerple(at, i, j):
+    """Chi et al. 2022, the logarithmic kernel; each direction of an encoder for itself."""
+    direction = int(j > i and not at.encoding.config.causal)
+    r1, r2 = at.encoding.rates[:, direction, at.head].abs() + 0.01
+    return plain(at, i, j) - r1 * torch.log(1 + r2 * abs(i - j))
+
+
+def fire(at, i, j):
+    """Li et al. 2024, section 3; in an encoder with the sign of ``i - j``, and the larger position in place of i."""
+    encoding = at.encoding
+
+    def psi(x):
+        return torch.log(encoding.c.abs() * x + 1)
+
+    threshold = encoding.multiplier.abs() * at.options.threshold
+    x = math.copysign(1, i - j) * psi(abs(i - j)) / psi(max(threshold, i, j))
+    hidden = [max(w * x + b, torch.zeros(())) for w, b in zip(encoding.weight, encoding.bias)]
+    return plain(at, i, j) + sum(h * out for h, out in zip(hidden, encoding.output[:, at.head]))
 
 
 def _normed(at, row):

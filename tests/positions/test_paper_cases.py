@@ -1,5 +1,6 @@
 """Every encoding's attention against a naive loop written from its paper's equation."""
 
+import itertools
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, Dict, Optional, Tuple
@@ -10,7 +11,7 @@ import torch
 from fairseq_rope.attention import SELF_ATTENTION
 from fairseq_rope.positions import POSITIONS
 
-from ..helpers import ENCODINGS, FP32, randomised, stack, steps
+from ..helpers import FP32, randomised, side_config, token_positions
 from . import equations
 from .equations import D, H
 
@@ -51,6 +52,8 @@ PAPER_CASES = {
     "xl": Case(equations.xl),
     "deberta": Case(equations.deberta, options=(dict(span=3), {}, dict(span=4, share_projections=True))),
     "alibi": Case(equations.alibi, options=({}, dict(split_directions=True))),
+    "kerple": Case(equations.kerple),
+    "fire": Case(equations.fire, options=({}, dict(threshold=3))),
     "linear": Case(output=equations.linear, options=({}, FAVOR)),
     "linear_learned": Case(
         output=partial(equations.linear, rotated=False), vector=equations.learned, options=({}, FAVOR)
@@ -62,59 +65,55 @@ def test_every_encoding_has_a_case():
     assert set(PAPER_CASES) == set(POSITIONS)
 
 
-@pytest.mark.parametrize("side", ["encoder", "decoder", "step"])
+def step_by_step(attention, q, k, v, special):
+    """The output of T steps of decoding, ``(B, H, T, D)``."""
+    encoding, state, outputs = attention.encoding, {}, []
+    for t in range(T):
+        so_far = token_positions(range(t + 1), special)
+        new = (x[:, :, t : t + 1] for x in (q, k, v))
+        options = dict(incremental_state=state, causal=False, context=encoding.prepare(so_far.last(), so_far))
+        outputs.append(attention.attend(*new, None, attn_mask=None, need_weights=False, **options)[0])
+    return torch.cat(outputs, dim=2)
+
+
+def at_once(attention, q, k, v, special):
+    places = token_positions(range(T), special)
+    context = attention.encoding.prepare(places, places)
+    options = dict(incremental_state=None, causal=attention.encoding.config.causal, context=context)
+    return attention.attend(q, k, v, None, attn_mask=None, need_weights=False, **options)[0]
+
+
 @pytest.mark.parametrize(
     "name,options", [(name, options) for name in sorted(PAPER_CASES) for options in PAPER_CASES[name].options]
 )
-def test_the_attention_equals_the_papers_equation(name, options, side):
-    torch.manual_seed(0)
-    case, causal, special = PAPER_CASES[name], side != "encoder", (0, 4)
-    encoding = randomised(POSITIONS[name](stack(causal=causal), POSITIONS[name].Options(**options)))
-    attention = SELF_ATTENTION[encoding.attention]
-    attention = randomised(attention(H * D, H, encoding=encoding)).eval()
-    q, k, v = torch.randn(3, B, H, T, D).unbind()
-    key = steps(range(T), special)
-    arguments = dict(key_padding_mask=None, attn_mask=None, need_weights=False)
-    if side == "step":
-        state, outputs = {}, []
-        for t in range(T):
-            new, so_far = slice(t, t + 1), steps(range(t + 1), special)
-            context = encoding.prepare(so_far.last(), so_far)
-            outputs.append(
-                attention.attend(
-                    *(x[:, :, new] for x in (q, k, v)),
-                    incremental_state=state,
-                    causal=False,
-                    context=context,
-                    **arguments,
-                )[0]
-            )
-        out = torch.cat(outputs, dim=2)
-    else:
-        context = encoding.prepare(key, key)
-        out, _ = attention.attend(q, k, v, incremental_state=None, causal=causal, context=context, **arguments)
-    for b in range(B):
-        for h in range(H):
+def test_the_attention_equals_the_papers_equation(name, options):
+    """On both sides, and step by step."""
+    for causal, ways in ((False, [at_once]), (True, [at_once, step_by_step])):
+        torch.manual_seed(0)
+        case, special = PAPER_CASES[name], (0, 4)
+        encoding = randomised(POSITIONS[name](side_config(causal=causal), POSITIONS[name].Options(**options)))
+        attention = randomised(SELF_ATTENTION[encoding.attention](H * D, H, encoding=encoding)).eval()
+        q, k, v = torch.randn(3, B, H, T, D).unbind()
+        expected = torch.empty_like(q)
+        for b, h, i in itertools.product(range(B), range(H), range(T)):
             at = equations.Head(encoding, attention, h, q[b, h], k[b, h], v[b, h], set(special))
-            for i in range(T):
-                keys = range(i + 1) if causal else range(T)
-                if case.output:
-                    expected = case.output(at, i, keys)
-                else:
-                    weights = torch.stack([case.logit(at, i, j) for j in keys]).softmax(0)
-                    expected = weights @ torch.stack([case.value(at, i, j) for j in keys])
-                torch.testing.assert_close(out[b, h, i], expected, **FP32)
+            keys = range(i + 1) if causal else range(T)
+            if case.output:
+                expected[b, h, i] = case.output(at, i, keys)
+            else:
+                weights = torch.stack([case.logit(at, i, j) for j in keys]).softmax(0)
+                expected[b, h, i] = weights @ torch.stack([case.value(at, i, j) for j in keys])
+        for way in ways:
+            torch.testing.assert_close(way(attention, q, k, v, special), expected, **FP32)
 
 
-@pytest.mark.parametrize("name", ENCODINGS)
-def test_the_added_vectors_equal_the_papers_equation(name):
-    encoding = POSITIONS[name](stack(), POSITIONS[name].Options())
-    vector = PAPER_CASES[name].vector
+def test_the_added_vectors_equal_the_papers_equation():
     positions = torch.tensor([[0, 1, 5], [0, 0, 63]])
-    added = encoding.embed(positions)
-    if vector(encoding, 0) is None:
-        assert added is None
-    else:
-        for b, row in enumerate(positions.tolist()):
-            for t, position in enumerate(row):
-                torch.testing.assert_close(added[b, t], vector(encoding, position), **FP32)
+    for name, case in PAPER_CASES.items():
+        encoding = POSITIONS[name](side_config(), POSITIONS[name].Options())
+        added = encoding.embed(positions)
+        if case.vector(encoding, 0) is None:
+            assert added is None
+        else:
+            expected = [torch.stack([case.vector(encoding, p) for p in row]) for row in positions.tolist()]
+            torch.testing.assert_close(added.expand(2, -1, -1), torch.stack(expected), **FP32)

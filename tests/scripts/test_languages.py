@@ -10,10 +10,12 @@ import sentencepiece
 from fairseq_rope.export import export
 from fairseq_rope.translation import RoFormerModel
 from pipeline.files import read_lines
-from pipeline.processing.pieces import MODEL
+from pipeline.text import TEXTS
 
 from ..commands import SMALL, one_line, run
 from ..pipeline.chinese import chinese
+
+MODEL = TEXTS["sentencepiece"].codes
 
 pytestmark = pytest.mark.slow
 

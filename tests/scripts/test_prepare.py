@@ -10,10 +10,9 @@ import time
 
 import pytest
 
-from pipeline.corpus.options import parse
-from pipeline.translation.translator import Translator
+from pipeline.settings import data_line
 
-from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, prepare, run
+from ..commands import ENVIRONMENT, ROOT, one_line, prepare, run
 from ..disks import read_only
 
 pytestmark = pytest.mark.slow
@@ -42,80 +41,43 @@ def test_what_is_prepared_may_be_read_only(corpus, data, tmp_path):
         one_line(run("scripts/prepare.sh", *sets, "--out", copy, fails=True), ".json: Read-only file system")
 
 
-@pytest.mark.parametrize("folder", ["raw", "bin"])
-def test_folders_of_the_users_own_are_not_replaced(corpus, tmp_path, folder):
-    (tmp_path / folder).mkdir()
-    (tmp_path / folder / "notes").write_text("mine")
-    failed = prepare(corpus, tmp_path, fails=True)
-    one_line(failed, f"{folder} would be replaced, and no preparation has made it: choose another --out")
-    text = ["--train", corpus / "train.en", "--hold-out", 5, "--out", tmp_path]
-    one_line(run("scripts/prepare_text.sh", *text, fails=True), "would be replaced", "choose another --out")
-    assert [path.name for path in tmp_path.rglob("*")] == [folder, "notes"]
-
-
-def test_text_in_a_folder_that_would_be_replaced_is_refused(corpus, data, tmp_path):
+def test_a_copy_that_is_not_whole_is_refused_and_made_whole(corpus, data, tmp_path):
     copy = shutil.copytree(data, tmp_path / "data")
-    (copy / "raw/notes").write_text("mine")
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", copy / "raw" / name)]
-    message = "train.en is in a folder that would be replaced: choose another --out"
-    one_line(run("scripts/prepare.sh", *sets, "--out", copy, fails=True), message)
-    bin_ = ["--binarized", copy / "bin", "--subwords", "none", "--out", copy]
-    one_line(run("scripts/prepare.sh", *bin_, fails=True), "bin is in a folder that would be replaced")
-    text = ["--train", copy / "raw/train.en", "--hold-out", 5, "--out", copy]
-    one_line(run("scripts/prepare_text.sh", *text, fails=True), message)
-    assert (copy / "raw/notes").read_text() == "mine"
-
-
-def test_numbers_that_were_lost_are_made_again(corpus, data, tmp_path):
-    copy = shutil.copytree(data, tmp_path / "data")
-    before = json.loads((copy / "prepare.json").read_text())
-    (copy / "raw/train.json").unlink()
-    (copy / "binarize.json").write_text("")
-    failed = prepare(corpus, copy, fails=True)
-    one_line(failed, "binarize.json is not JSON, or damaged: remove it and run the script again")
-    (copy / "binarize.json").unlink()
+    train = ["scripts/train.sh", "--data", copy, "--arch", "roformer_tiny", "--out", tmp_path / "run"]
+    for name in ("train.en-de.de.idx", "valid.en-de.en.bin", "dict.en.txt"):
+        file = copy / "bin" / name
+        content = file.read_bytes()
+        file.write_bytes(content[:100])
+        one_line(run(*train, fails=True), f"{file} is missing or not whole: copy the data again, or run")
+        prepare(corpus, copy)
+        assert file.read_bytes() == content
+    shutil.rmtree(copy / ".stamps")
+    one_line(run(*train, fails=True), ".stamps/binarize.json is missing or damaged: copy hidden files, too")
     prepare(corpus, copy)
-    assert json.loads((copy / "prepare.json").read_text())["pairs"] == before["pairs"]
+    assert data_line(copy) == data_line(data)
 
 
-def test_one_language_is_refused_and_no_more_work_than_cores(corpus, tmp_path, capsys):
-    tools = ["--tokenize", "cat", "--apply-bpe", "cat", "--"]
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(corpus / name))]
-    with pytest.raises(SystemExit) as ended:
-        parse([*tools, *sets, "--out", str(tmp_path), "--target", "en"])
-    assert ended.value.code == 2 and "--source and --target are both 'en': name two" in capsys.readouterr().err
-    cores = os.cpu_count()
-    assert parse([*tools, *sets, "--out", str(tmp_path), "--workers", "9999"]).workers == cores
-    assert f"--workers 9999: this machine has {cores} cores, and as many work\n" in capsys.readouterr().err
-    assert parse([*tools, *sets, "--out", str(tmp_path), "--workers", "1"]).workers == 1
+def test_what_a_preparation_must_not_destroy_is_refused(corpus, data, tmp_path):
+    """Folders of the user's own, and text in a folder that would be replaced."""
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/notes").write_text("mine")
+    copy = shutil.copytree(data, tmp_path / "data")
+    text = ["scripts/prepare_text.sh", "--hold-out", 5, "--train"]
+    failed = [prepare(corpus, tmp_path, fails=True), run(*text, corpus / "train.en", "--out", tmp_path, fails=True)]
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", copy / "raw" / name)]
+    failed += [run("scripts/prepare.sh", *sets, "--out", copy, fails=True)]
+    failed += [run(*text, copy / "raw/train.en", "--out", copy, fails=True)]
+    own = ["scripts/prepare.sh", "--binarized", copy / "bin", "--subwords", "none", "--out", copy]
+    for each in (*failed, run(*own, fails=True)):
+        one_line(each, "would be replaced", "choose another --out")
+    assert [path.name for path in (tmp_path / "raw").iterdir()] == ["notes"]
 
 
-@pytest.mark.parametrize(
-    "kind,message",
-    [
-        ("lines", "the two sides must be aligned"),
-        ("utf-8", "line 3: not UTF-8"),
-        ("empty", "are empty"),
-        ("missing", "train.de not found"),
-        ("long", "line 2: longer than 100,000 bytes"),
-    ],
-)
-def test_prepare_refuses_bad_text_and_leaves_nothing(corpus, tmp_path, kind, message):
-    bad = tmp_path / "bad"
-    shutil.copytree(corpus, bad)
-    file = bad / "train.de"
-    if kind == "missing":
-        file.unlink()
-    elif kind == "empty":
-        file.write_bytes(b"")
-        (bad / "train.en").write_bytes(b"")
-    elif kind == "long":
-        file.write_bytes(b"a\n" + b"b" * 100001 + b"\nc\n")
-    elif kind == "lines":
-        file.write_bytes(file.read_bytes() + b"noch eine\n")
-    else:
-        file.write_bytes(b"a\nb\n\xff\n")
-    one_line(prepare(bad, tmp_path / "out", fails=True), message)
+def test_sides_of_different_length_are_refused_and_leave_nothing(corpus, tmp_path):
+    bad = shutil.copytree(corpus, tmp_path / "bad")
+    with (bad / "train.de").open("a") as file:
+        file.write("noch eine\n")
+    one_line(prepare(bad, tmp_path / "out", fails=True), "the two sides must be aligned")
     assert not (tmp_path / "out").exists()
 
 
@@ -130,7 +92,7 @@ ODD = [
 
 @pytest.fixture(scope="module")
 def odd_corpus(corpus, tmp_path_factory):
-    """The corpus with lines at which tools differ, in three files of more than one shard for two processes."""
+    """The corpus with lines at which tools differ, in three files."""
     folder = tmp_path_factory.mktemp("odd")
     for name in ("train", "valid", "test"):
         for lang in ("en", "de"):
@@ -202,21 +164,10 @@ def _applied(folder, file):
     return subprocess.run(command, input=text, capture_output=True, check=True, env=ENVIRONMENT).stdout
 
 
-def test_text_is_split_for_translation_as_for_training(odd_corpus, tmp_path):
-    data, out = tmp_path / "data", tmp_path / "run"
-    prepare_odd(odd_corpus, data, "--keep-hyphens", "--vocabulary-threshold", 7)
-    options = ["--data", data, "--arch", "roformer_tiny", "--out", out, "--max-update", 1, "--save-every", 1]
-    run("scripts/train.sh", *options, "--", *SMALL, "--max-tokens", 600)
-    run("scripts/average.sh", "--run", out, "--data", data, "--last", 1)
-    translator = Translator(out)
-    raw, expected = ((data / name / "test.en").read_text(encoding="utf-8").split("\n")[:-1] for name in ("raw", "bpe"))
-    assert translator.processing.split(raw) == expected
-
-
 def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(odd_corpus, whole, tmp_path):
     killed = tmp_path / "killed"
     command = [str(word) for word in odd_preparation(odd_corpus, killed)]
-    for moment in ("tok/train.de.shards", ".bpecodes.*.tmp", "bpe/train.en.shards", "bin.shards"):
+    for moment in ("tok.tmp/train.de", ".bpecodes.*.tmp", "bpe.tmp/train.en", "bin.tmp/train.*.bin"):
         process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, start_new_session=True)
         while not list(killed.glob(moment)) and process.poll() is None:
             time.sleep(0.005)
@@ -239,10 +190,39 @@ def test_the_filtered_newstest2014_is_refused(corpus, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_no_room_is_said_before_anything_is_written(corpus, tmp_path):
-    huge = shutil.copytree(corpus, tmp_path / "huge")
-    with (huge / "train.en").open("r+b") as file:
-        file.truncate(1 << 43)  # sparse: 8 TiB on no disk, and 56 are needed
-    failed = prepare(huge, tmp_path / "out", fails=True)
-    one_line(failed, "MiB free, and about", "make room or choose another --out")
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
+def test_new_text_is_split_like_old_text(corpus, tmp_path, subwords):
+    """With its codes and dictionaries, also those of a model folder; the old text itself gives the same files."""
+    old, again, new = tmp_path / "old", tmp_path / "again", tmp_path / "new"
+    more = (
+        ["--merges", 100, "--vocabulary-threshold", 2, "--keep-hyphens"] if subwords == "bpe" else ["--vocabulary", 200]
+    )
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", corpus / name)]
+    run("scripts/prepare.sh", *sets, "--out", old, "--subwords", subwords, *more)
+    run("scripts/prepare.sh", *sets, "--out", again, "--like", old)
+    for file in (old / "bin").iterdir():
+        assert (again / "bin" / file.name).read_bytes() == file.read_bytes(), file.name
+    assert data_line(again) != data_line(old)
+    model = tmp_path / "model"  # as average.sh makes it
+    model.mkdir()
+    for file in (old / "prepare.json", *old.glob("*.model"), *old.glob("bpecodes"), *old.glob("vocabulary.*"),
+                 *old.glob("bin/dict.*")):  # fmt: skip
+        shutil.copy(file, model)
+    others = {"train": "valid", "valid": "test", "test": "train"}
+    for name, other in others.items():
+        for lang in ("en", "de"):
+            text = (corpus / f"{other}.{lang}").read_text(encoding="utf-8")
+            (tmp_path / f"{name}.{lang}").write_text(text.replace("a", "Ω"), encoding="utf-8")
+    (tmp_path / "tags").write_text("<2de>\n<2fr>\n")
+    sets = [word for name in others for word in (f"--{name}", tmp_path / name)]
+    said = run("scripts/prepare.sh", *sets, "--out", new, "--like", model, "--add-tokens", tmp_path / "tags").stdout
+    assert " unknown)" in said and said.count("(0 unknown)") < 6
+    for lang in ("en", "de"):
+        dictionaries = [(folder / f"bin/dict.{lang}.txt").read_text(encoding="utf-8") for folder in (old, new)]
+        assert dictionaries[1] == dictionaries[0] + "<2de> 0\n<2fr> 0\n"
+    one_line(run("scripts/prepare.sh", *sets, "--out", new, "--like", tmp_path, fails=True), "no prepare.json there")
+    turned = ["--source", "fr", "--target", "en", "--like", model]
+    one_line(run("scripts/prepare.sh", *sets, "--out", new, *turned, fails=True), "no dictionary of fr")
+    one_line(
+        run("scripts/prepare.sh", *sets, "--out", new, "--like", old, "--merges", 5, fails=True), "--merges is not"
+    )

@@ -1,9 +1,6 @@
 """The scripts: what they keep, skip and refuse."""
 
-import json
-import os
 import pickle
-import re
 import shutil
 import signal
 import subprocess
@@ -19,17 +16,6 @@ pytestmark = pytest.mark.slow
 SCRIPTS = sorted(path for path in (ROOT / "scripts").glob("*.sh") if path.name != "environment.sh")
 
 
-def test_score_names_every_figure(data, trained):
-    out = run("scripts/score.sh", "--run", trained, "--data", data, "--subset", "test1").stdout
-    result = json.loads((trained / "scores/test1.json").read_text())
-    assert result["sentences"] == 9
-    assert set(result["scores"]) == {
-        *["sacrebleu", "bleu_moses", "bleu_moses_compound_split", "bleu_moses_lowercase", "chrf"],
-        "bleu_fairseq_training_tokens",
-    }
-    assert "sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a" in out
-
-
 def test_steps_that_were_done_are_skipped_and_changed_settings_redo_them(corpus, data, trained, tmp_path):
     assert "done before" in prepare(corpus, data).stderr
     assert "done before" not in prepare(corpus, tmp_path / "a", "--merges", 50).stderr
@@ -42,12 +28,6 @@ def test_steps_that_were_done_are_skipped_and_changed_settings_redo_them(corpus,
     log = (trained / "train.log").read_bytes()
     assert "done before" not in run("scripts/train.sh", *options, *rest).stderr
     assert (trained / "train.log").read_bytes() == log  # not an update more
-
-
-def test_train_keeps_what_the_run_was_made_with(trained):
-    info = json.loads((trained / "run.json").read_text())
-    assert info["arch"] == "roformer_tiny" and info["seed"] == "1"
-    assert "--arch roformer_tiny" in info["command"] and "torch" in info["versions"]
 
 
 @pytest.mark.parametrize("script", [path.name for path in SCRIPTS])
@@ -80,83 +60,34 @@ def test_an_environment_of_the_users_own_changes_nothing(tmp_path):
     one_line(run("bash", "-c", f"{called} ''", fails=True), "argument --out: must not be empty")
 
 
-@pytest.mark.parametrize("extras", ["docs sweep", "docs,", ",docs", "Docs", "a;b"])
-def test_extras_that_pip_cannot_read_are_refused_at_once(extras, tmp_path):
-    environ = {**ENVIRONMENT, "EXTRAS": extras, "VENV": str(tmp_path / "none")}
-    done = subprocess.run([ROOT / "scripts/install.sh"], env=environ, capture_output=True, text=True)
-    one_line(done, f"EXTRAS='{extras}': name extras with commas, as in EXTRAS=docs,sweep")
-    assert not (tmp_path / "none").exists()
-
-
-def test_a_folder_without_wheels_is_refused_at_once(tmp_path):
-    environ = {**ENVIRONMENT, "WHEELS": str(tmp_path), "VENV": str(tmp_path / "none")}
-    done = subprocess.run([ROOT / "scripts/install.sh"], env=environ, capture_output=True, text=True)
-    one_line(done, f"WHEELS={tmp_path}: no wheels in this folder")
-    assert not (tmp_path / "none").exists()
-
-
-def test_an_installation_is_done_once_and_with_extras_that_there_are(tmp_path):
+def test_an_installation_is_done_once(tmp_path):
     """With an environment whose pip installs nothing."""
     (tmp_path / "bin").mkdir()
-    for name in ("python", "fairseq-train"):
-        (tmp_path / "bin" / name).write_text('#!/bin/sh\n[ "$2" != -c ] || echo docs sweep\n')
-        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "bin/python").write_text("#!/bin/sh\n")
+    (tmp_path / "bin/python").chmod(0o755)
 
     def install(**more):
-        environ = {name: value for name, value in ENVIRONMENT.items() if name not in ("EXTRAS", "WHEELS")}
+        environ = {name: value for name, value in ENVIRONMENT.items() if name not in ("EXTRAS", "PYTHON")}
         environ.update(VENV=str(tmp_path), **more)
-        return subprocess.run([ROOT / "scripts/install.sh"], env=environ, capture_output=True, text=True)
+        done = subprocess.run([ROOT / "scripts/install.sh"], env=environ, capture_output=True, text=True)
+        assert done.returncode == 0
+        return "installed before" in done.stderr
 
-    assert install().returncode == 0 and "installed before" in install().stderr
-    assert install(EXTRAS="docs,sweep").returncode == 0
-    one_line(install(EXTRAS="docs,swep"), "EXTRAS has no 'swep'; there are: docs sweep")
-    assert not (tmp_path / "installed").exists()
-
-
-@pytest.mark.parametrize(
-    "given, spins", [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "")]
-)
-def test_threads_that_wait_sleep_soon_unless_the_user_chooses(given, spins):
-    shows = ["bash", "-c", "source scripts/environment.sh; echo $GOMP_SPINCOUNT"]
-    environ = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    done = subprocess.run(shows, cwd=ROOT, env={**environ, **given}, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == spins
-
-
-def test_bash_stays_thin():
-    """Reading a script is reading the recipe: what needs thought is Python."""
-    lines = {path.name: len(path.read_text().splitlines()) for path in [*SCRIPTS, ROOT / "scripts/environment.sh"]}
-    assert max(lines.values()) <= 80 and sum(lines.values()) <= 500
-    for path in SCRIPTS:
-        assert not re.search(r"\b(flock|wait|sleep|trap|eval|sed|awk|grep)\b", _code(path)), path
-
-
-def _code(path):
-    return "\n".join(line for line in path.read_text().splitlines() if not line.lstrip().startswith("#"))
+    assert [install(), install(), install(EXTRAS="docs"), install(EXTRAS="docs")] == [False, True, False, True]
 
 
 def test_wrong_calls_give_one_line(data, trained, tmp_path):
     train = ["scripts/train.sh", "--data", data, "--out", tmp_path / "run"]
-    tiny = [*train, "--arch", "roformer_tiny"]
-    score = ["scripts/score.sh", "--run", trained, "--data", data]
-    pattern = "--arch must be one architecture, not 'roformer_t*'"
-    one_line(run(*train, "--arch", "roformer_t*", fails=True), pattern)
     one_line(run(*train, "--arch", "rofromer_base", fails=True), "unknown architecture 'rofromer_base'")
-    one_line(run(*tiny, "--recipe", "nope", fails=True), "unknown recipe 'nope'; there are: demo")
-    one_line(run(*tiny, "--seed", "x", fails=True), "argument --seed: must be a whole number")
-    one_line(run(*tiny, "--", "--checkpoint-suffix", "_x", fails=True), "--checkpoint-suffix does not go among")
     for name, sign in (("${x}", "${"), ("12:30", ":")):
-        one_line(run(*tiny, "--out", tmp_path / name, fails=True), f"fairseq does not take '{sign}' for a part of")
+        odd = [*train, "--arch", "roformer_tiny", "--out", tmp_path / name]
+        one_line(run(*odd, fails=True), f"fairseq does not take '{sign}' for a part of")
+    unprepared = [*train, "--arch", "roformer_tiny", "--data", tmp_path / "nowhere"]
+    one_line(run(*unprepared, fails=True), "has no prepared data")
     assert not (tmp_path / "run").exists()
-    odd = ["--", "--encoder-embed-dim", 28, "--decoder-embed-dim", 28]
-    one_line(run(*tiny, *odd, fails=True), "RoPE rotates pairs of channels and needs an even dimension, but it is 7")
-    wrong = ["--", "--encoder-position", "rotten"]
-    one_line(run(*tiny, *wrong, fails=True), "invalid choice: 'rotten' (choose from", "tupe_a")
-    one_line(run(*tiny, "--data", tmp_path / "nowhere", fails=True), "has no prepared data")
-    one_line(run(*score, "--subset", "tset", fails=True), "no test set 'tset'")
-    one_line(run("scripts/translate.sh", tmp_path, fails=True, input="x\n"), "no such checkpoint")
     average = ["scripts/average.sh", "--run", trained, "--data", data, "--last", 99]
     one_line(run(*average, fails=True), "99 are to be averaged")
+    one_line(run("scripts/translate.sh", tmp_path, fails=True, input="x\n"), "no such checkpoint")
     one_line(run("scripts/reproduce.sh", "demo", "--data", tmp_path / "nowhere", fails=True), "not found")
 
 
@@ -207,9 +138,3 @@ def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):
     (trained / "checkpoint.pt").unlink()  # the stamp alone does not make a step done
     run("scripts/average.sh", "--run", trained, "--data", data)
     assert (trained / "checkpoint.pt").exists()
-    fewer = ["--data", data, "--arch", "roformer_tiny", "--recipe", "demo", "--out", f"{trained}/", "--save-every", 2]
-    extra = ["--", *SMALL, "--max-tokens", 600]
-    one_line(run("scripts/train.sh", *fewer, "--max-update", 10, *extra, fails=True), "trained for 12 updates already")
-    for seed in (["--seed", 7], ["--seed=7"]):
-        one_line(run("scripts/train.sh", *fewer, "--", *seed, fails=True), "does not go among the flags")
-    one_line(run("scripts/train.sh", *fewer, "--target-tokens", 0, fails=True), "must be a whole number, at least 1")

@@ -7,34 +7,45 @@ import pytest
 import torch
 
 from fairseq_rope.checkpoints.files import load_checkpoint
+from pipeline.command import Failure
+from pipeline.corpus import prepare_text
 from pipeline.files import read_json, sha256
-from pipeline.finetuning.glue import STSB
 from pipeline.lock import locked
-from pipeline.results.file import read_result
 
 from ..commands import one_line, run
 
 pytestmark = pytest.mark.slow
 
-SIZE = ["embed-dim 32", "ffn-embed-dim 32", "layers 1", "attention-heads 2"]
 RECIPE = """
-task = "{task}"
+extends = "{task}"
+archs = ["{arch}"]
+[data]
 train = "train"
 valid = "valid"
 tests = ["test"]
-prepare = "{prepare} --workers 1"
-flags = "--tokens-per-sample 64 --max-tokens 640 --warmup-updates 2 {size}"
-max_update = 6
-save_every = 2
+[prepare]
+workers = 1
+{prepare}
+[train]
+tokens-per-sample = 64
+max-tokens = 640
+warmup-updates = 2
+{side}-embed-dim = 32
+{side}-ffn-embed-dim = 32
+{side}-layers = 1
+{side}-attention-heads = 2
+max-update = 6
+save-interval-updates = 2
+{more}
+[score]
 average = {average}
-archs = ["{arch}"]
 """
 
 
-def recipe(folder, name, task, arch, side, prepare, average=1):
-    size = " ".join(f"--{side}-{each}" for each in SIZE)
+def recipe(folder, name, task, arch, side, prepare, average=1, more=""):
     path = folder / f"{name}.toml"
-    path.write_text(RECIPE.format(task=task, arch=arch, size=size, prepare=prepare, average=average))
+    values = dict(task=task, arch=arch, side=side, prepare=prepare, average=average, more=more)
+    path.write_text(RECIPE.format(**values))
     return path
 
 
@@ -46,22 +57,20 @@ def reproduce(folder, path, corpus, *options, **kwargs):
 def masked(corpus, tmp_path_factory):
     """A masked language model of subwords: its recipe, and the output of reproduce.sh."""
     folder = tmp_path_factory.mktemp("masked")
-    path = recipe(folder, "mlm", "masked_lm", "tupe_r_mlm_tiny", "encoder", "--merges 100")
+    path = recipe(folder, "mlm", "masked_lm", "tupe_r_mlm_tiny", "encoder", "merges = 100")
     done = reproduce(folder, path, corpus)
     assert "perplexity test " in done.stderr and "test set" in done.stdout
     return path, folder / "mlm"
 
 
 def test_a_causal_model_of_bytes_says_how_many_bits_a_byte_has(corpus, tmp_path):
-    path = recipe(tmp_path, "bytes", "language_modeling", "roformer_lm_tiny", "decoder", "--subwords bytes", average=2)
-    path.write_text(
-        path.read_text().replace('flags = "', 'flags = "--shorten-method truncate ')
-    )  # of the training alone
+    what = ("bytes", "language_modeling", "roformer_lm_tiny", "decoder", "subwords = 'bytes'")
+    path = recipe(tmp_path, *what, average=2, more="shorten-method = 'truncate'")  # of the training alone
     first = reproduce(tmp_path, path, corpus)
     info = json.loads((tmp_path / "bytes/data/prepare.json").read_text())
     assert info["kind"] == "text" and info["tokens"] == info["bytes"] and info["documents"]["train"] == 2
     assert info["bytes"]["test"] == (tmp_path / "bytes/data/raw/test.en").stat().st_size
-    result = read_result(tmp_path / "bytes/results/bytes-roformer_lm_tiny-seed1.json")
+    result = read_json(tmp_path / "bytes/results/bytes-roformer_lm_tiny-seed1.json")
     scores = {key: entry["score"] for key, entry in result["tests"]["test"]["scores"].items()}
     (run,) = (tmp_path / "bytes").glob("*/*/scores/test.gen.txt")
     assert f'"test_wpb": "{info["tokens"]["test"]}"' in run.read_text()  # one batch has the whole text
@@ -78,7 +87,7 @@ def test_a_causal_model_of_bytes_says_how_many_bits_a_byte_has(corpus, tmp_path)
 
 def test_a_masked_model_has_the_loss_of_its_last_validation(masked):
     _, out = masked
-    result = read_result(out / "results/mlm-tupe_r_mlm_tiny-seed1.json")
+    result = read_json(out / "results/mlm-tupe_r_mlm_tiny-seed1.json")
     scores = result["tests"]["valid"]["scores"]
     assert scores["loss"]["score"] == pytest.approx(
         result["curve"]["valid"]["nll"][-1], abs=0.0011
@@ -103,7 +112,8 @@ def test_the_masks_of_an_evaluation_are_not_those_of_the_training(masked, tmp_pa
 @pytest.fixture(scope="module")
 def glue(tmp_path_factory):
     folder = tmp_path_factory.mktemp("glue")
-    for name, columns in (("RTE", "index\tsentence1\tsentence2\tlabel"), ("STS-B", "\t".join(STSB))):
+    texts = "sentence1\tsentence2"
+    for name, columns in (("RTE", f"index\t{texts}\tlabel"), ("STS-B", f"index\ta\tb\tc\td\te\tf\t{texts}\tscore")):
         (folder / name).mkdir()
         for split, count in (("train", 40), ("dev", 9)):
             rows = [columns]
@@ -120,9 +130,9 @@ def glue(tmp_path_factory):
 def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_path):
     pretrained = masked[1] / "tupe_r_mlm_tiny/seed1"
     command = ["scripts/finetune.sh", "RTE", "--run", pretrained, "--data", glue, "--out", tmp_path / "out"]
-    grid = ["--learning-rates", "1e-3 2e-5", "--epochs", 1]
+    grid = ["--learning-rates", "1e-3", "2e-5", "--epochs", 1]
     done = run(*command, *grid, "--seeds", 1)
-    result = read_result(tmp_path / "out/glue_RTE-tupe_r_mlm_tiny-seed1.json")
+    result = read_json(tmp_path / "out/glue_RTE-tupe_r_mlm_tiny-seed1.json")
     assert [(each["learning_rate"], each["seed"]) for each in result["grid"]] == [(1e-3, 1), (2e-5, 1)]
     assert "RTE --run RUN --data DATA --out OUT --learn" in result["run"]["command"]
     assert result["data"] == {"examples": {"train": 40, "valid": 9}, "shortened": {"train": 20, "valid": 4}}
@@ -163,62 +173,47 @@ def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, gl
     assert "tupe_r_mlm_tiny (wide) pretrained with seed 1" in failed.stdout  # a run of a variant has its name
     models = ["--run", model, shutil.copytree(model, tmp_path / "other")]
     alike = run("scripts/finetune.sh", "RTE", *models, "--data", glue, *options, "--variant", "wide", fails=True)
-    one_line(alike, f"would both write {tmp_path}/results/glue_RTE-tupe_r_mlm_tiny-wide-seed1.json")
+    one_line(alike, "two runs would write one result file: give each alone, with --variant")
 
 
 def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue, data, trained, tmp_path):
     path, out = masked
     text, model = out / "data", out / "tupe_r_mlm_tiny/seed1"
-    train = ["scripts/train.sh", "--out", tmp_path / "run"]
-    failed = run(*train, "--data", text, "--arch", "roformer_tiny", "--recipe", "demo", fails=True)
-    one_line(failed, "has text for language models, not pairs for translation")
-    failed = run(*train, "--data", data, "--arch", "tupe_r_mlm_tiny", "--recipe", path, fails=True)
-    one_line(failed, "has pairs for translation, and language models need text: run scripts/prepare_text.sh")
-    failed = run(*train, "--data", text, "--arch", "tupe_r_mlm_tiny", "--recipe", "glue", fails=True)
-    one_line(failed, "the recipe glue is for scripts/finetune.sh")
-    one_line(run("scripts/reproduce.sh", "glue", fails=True), "the recipe glue is for scripts/finetune.sh")
-    failed = run(*train, "--data", text, "--arch", "roformer_lm_tiny", "--recipe", "mlm_demo", fails=True)
-    one_line(failed, "the task masked_lm cannot train roformer_lm_tiny, which is another kind of model")
-    failed = run("scripts/prepare_text.sh", "--train", text, "--hold-out", 5, "--out", model, fails=True)
-    one_line(failed, f"{model} is the folder of a training, and its subwords would be lost: choose another --out")
-    one_line(run("scripts/translate.sh", model, fails=True, input="a\n"), "language model")
-    one_line(run("scripts/score.sh", "--run", model, "--data", text, fails=True), "has text for language models")
-    one_line(run("scripts/evaluate.sh", "--run", trained, "--data", data, fails=True), "has pairs for translation")
-    failed = run("scripts/evaluate.sh", "--run", model, "--data", text, "--subset", "test7", fails=True)
-    one_line(failed, "has no test set 'test7'; there are: test train valid")
-    tune = ["scripts/finetune.sh", "STS-B", "--data", glue]
-    one_line(
-        run(*tune, "--run", trained, fails=True), "was not trained by scripts/train.sh on text: give the output of"
-    )
-    one_line(run(*tune, "--run", model, "--recipe", "demo", fails=True), "the recipe demo is for scripts/train.sh")
-    one_line(
-        run(*tune, "--run", model, "--learning-rates", "0", fails=True), "--learning-rates: must be a number above 0"
-    )
-    one_line(run(*tune, "--run", model, "--seeds", "x", fails=True), "--seeds: must be a whole number")
-    damaged = shutil.copytree(model, tmp_path / "damaged")
-    (damaged / "prepare.json").write_text('{"kind": "poems"}')
-    one_line(run(*tune, "--run", damaged, fails=True), "has 'poems' as 'kind', which must be 'text'")
+    train = ["scripts/train.sh", "--out", tmp_path / "run", "--data"]
+    tune = ["scripts/finetune.sh", "STS-B", "--data", glue, "--run"]
+    prepare = ["scripts/prepare_text.sh", "--train", text, "--hold-out", 5, "--out", model]
+    for words, message in (
+        ([*train, text, "--arch", "roformer_tiny", "--recipe", "demo"], "has text for language models, not pairs"),
+        ([*train, data, "--arch", "tupe_r_mlm_tiny", "--recipe", path], "run scripts/prepare_text.sh"),
+        ([*train, text, "--arch", "roformer_lm_tiny", "--recipe", path], "which is another kind of model"),
+        (["scripts/reproduce.sh", "glue"], "the recipe glue names no text: give it to scripts/finetune.sh"),
+        (prepare, f"{model} is the folder of a training, and its subwords would be lost: choose another --out"),
+        (["scripts/translate.sh", model], "language model"),
+        (["scripts/score.sh", "--run", model, "--data", text], "has text for language models"),
+        (["scripts/evaluate.sh", "--run", trained, "--data", data], "has pairs for translation"),
+        ([*tune, trained], "was not trained by scripts/train.sh on text: give the output of"),
+        ([*tune, model, "--recipe", "demo"], "the recipe demo is for scripts/train.sh"),
+    ):
+        one_line(run(*words, fails=True, input="a\n"), message)
 
 
-@pytest.mark.parametrize(
-    "options,message",
-    [
-        (["--train", "{0}"], "give --valid and --test, or --hold-out PERCENT"),
-        (["--train", "{0}", "--hold-out", "5", "--test", "{0}"], "--hold-out is in place of --valid and --test"),
-        (["--train", "{0}", "--hold-out", "0"], "must be a percentage from 0.001 to 25"),
-        (
-            ["--train", "{0}", "--hold-out", "5", "--subwords", "bytes", "--merges", "9"],
-            "--merges is for --subwords bpe",
-        ),
-        (["--train", "{0}/none", "--hold-out", "5"], "no such file or folder"),
-        (["--train", "{0}", "--valid", "{0}", "--test", "{0}"], "another set has this text too"),
-        (["--train", "{0}", "--hold-out", "5", "--language", "a/b"], "must be a language code"),
-        (["--train", "{1}", "--hold-out", "5"], "is in the folder of the text"),
-        (["--hold-out", "5"], "the following arguments are required: --train"),
-    ],
-)
-def test_wrong_options_of_prepare_text_give_one_line_and_leave_nothing(tmp_path, options, message):
-    (tmp_path / "a.txt").write_text("text\n")
-    words = [word.format(tmp_path / "a.txt", tmp_path) for word in options]
-    one_line(run("scripts/prepare_text.sh", *words, "--out", tmp_path / "out", fails=True), message)
+def test_wrong_options_of_prepare_text_are_refused(tmp_path, capsys):
+    file = tmp_path / "a.txt"
+    file.write_text("text\n")
+    for words, message in (
+        (["--train", file], "give --valid and --test, or --hold-out PERCENT"),
+        (["--train", file, "--hold-out", 5, "--test", file], "--hold-out is in place of --valid and --test"),
+        (["--train", file, "--hold-out", 0], "must be a percentage from 0.001 to 25"),
+        (["--train", file, "--hold-out", 5, "--subwords", "bytes", "--merges", 9], "--merges is for --subwords bpe"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            prepare_text.main([*map(str, words), "--out", str(tmp_path / "out")])
+        assert ended.value.code == 2 and message in capsys.readouterr().err
+    for words, message in (
+        (["--train", tmp_path / "none", "--hold-out", 5], "no such file or folder"),
+        (["--train", file, "--valid", file, "--test", file], "another set has this text too"),
+        (["--train", tmp_path, "--hold-out", 5], "is in the folder of the text"),
+    ):
+        with pytest.raises(Failure, match=message):
+            prepare_text.main([*map(str, words), "--out", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.training.log import read_log
 
-from ..commands import ENVIRONMENT, ROOT, SMALL, TRAIN, one_line, run
+from ..commands import ENVIRONMENT, ROOT, SMALL, TRAIN, one_line, parameters, run
 from ..processes import preloaded
 
 pytestmark = pytest.mark.slow
@@ -114,19 +114,20 @@ def test_an_interrupted_training_ends(data, tmp_path):
     assert not (tmp_path / "run/.stamps/train.json").exists()
 
 
-def test_what_a_killed_script_left_running_keeps_the_run(data, tmp_path):
+def test_a_worker_that_outlives_a_killed_script_keeps_the_run(data, tmp_path):
     out = tmp_path / "run"
     process = start_training(data, out)
+    worker = f" -u [^ ]*run.py pipeline.training.worker .*{out}/checkpoints"
     try:
-        os.killpg(process.pid, signal.SIGSTOP)  # so that it is still there
+        subprocess.run(["pkill", "-STOP", "-f", worker], check=True)  # so that it is still there
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         kept = (out / "settings").read_text()
         failed = run(*words(data, out), fails=True)
-        one_line(failed, f"another command works in {out} (process ", f", left by train.sh, process {process.pid})")
+        one_line(failed, f"another command works in {out}/checkpoints: wait for it, or end it")
         assert (out / "settings").read_text() == kept and not list(tmp_path.glob("run.old*"))
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        subprocess.run(["pkill", "-KILL", "-f", worker])
 
 
 def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
@@ -164,3 +165,28 @@ def test_a_batch_for_which_the_memory_is_too_small_ends_the_training(data, tmp_p
     words = [sys.executable, "-c", GREEDY, data / "bin", "--save-dir", tmp_path / "checkpoints", *TRAIN, *flags.split()]
     done = subprocess.run([str(word) for word in words], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 1 and "OutOfMemoryError: CUDA out of memory" in done.stderr.splitlines()[-1]
+
+
+def test_a_training_begins_with_another_run_whose_positions_change(data, tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    run("scripts/train.sh", "--data", data, "--arch", "transformer_sinusoidal_tiny", "--out", old, "--max-update", 5,
+        "--save-every", 1, "--", *SMALL, "--max-tokens", 600)  # fmt: skip
+    run("scripts/average.sh", "--run", old, "--data", data)
+    begin = words(data, new, "--from", old, "--save-every", 1, "--max-update", 5, behind=["--lr", 1e-15])
+    said = run(*begin).stderr
+    assert "begins with" in said
+    before, after = (parameters(path) for path in (old / "checkpoint.pt", new / "checkpoints/checkpoint_last.pt"))
+    assert before.keys() == after.keys()
+    assert all((before[name] - after[name]).abs().max() < 1e-6 for name in before)
+    assert "done before" in run(*begin).stderr and not (new / "from.pt").exists()
+    another = [word if word != "roformer_tiny" else "tupe_a_lm_tiny" for word in begin]
+    one_line(run(*another, fails=True), "tupe_a_lm_tiny")
+    other_size = [
+        *words(data, tmp_path / "x", "--from", old, "--save-every", 1, "--max-update", 5),
+        "--encoder-layers",
+        "3",
+    ]
+    one_line(run(*other_size, fails=True), "more than positions differs: --encoder-layers is")
+    assert not (tmp_path / "x").exists()
+    (new / "checkpoint.pt").unlink(missing_ok=True)
+    one_line(run(*words(data, tmp_path / "x", "--from", new), fails=True), "run scripts/average.sh first")

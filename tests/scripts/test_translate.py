@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from ..commands import ENVIRONMENT, ROOT, run
+from ..commands import ENVIRONMENT, ROOT, one_line, run
 from ..processes import preloaded
 from ..terminals import CTRL_C, CTRL_D, Terminal
 
@@ -68,8 +68,20 @@ def test_a_pipe_gets_each_answer_at_once_and_an_empty_one_for_a_line_that_cannot
         assert said() == "translate.sh: line 2: the input is not UTF-8 (byte 4): convert it with iconv\n"
         assert answer(TOO_LONG.encode()) == "\n"
         refused = said()
-        assert refused.startswith("translate.sh: line 3: ") and refused.endswith("tokens: split it\n")
+        assert refused.startswith("translate.sh: line 3: ") and "1,100 tokens" in refused
         assert answer(b"") == "\n"
         assert answer(SENTENCES[1].encode()) == f"{expected[1]}\n" and said() == f"{cut(5)}\n"
         rest, errors = process.communicate()
     assert (rest, errors, process.returncode) == (b"", b"", 0)
+
+
+def test_a_line_that_is_too_long_is_named_before_any_is_translated_or_cut(trained, expected):
+    text = "".join(f"{line}\n" for line in (*SENTENCES * 150, TOO_LONG))
+    failed = run("scripts/translate.sh", trained, "--beam", 1, input=text, fails=True)
+    one_line(failed, "line 301: 1,100 tokens, and the model takes 1,023 at most: split it, or give --cut")
+    assert failed.stdout == ""
+    text = f"{TOO_LONG}\n{SENTENCES[0]}\n{'a ' * 1023}\n"
+    done = run("scripts/translate.sh", trained, "--cut", input=text)
+    first, second, third = done.stdout.splitlines()
+    assert first == third and second == expected[0] and done.stderr.count("tokens, and the model takes") == 1
+    assert "[translate] line 1: 1,100 tokens, and the model takes 1,023 at most: its beginning is" in done.stderr

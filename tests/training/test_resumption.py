@@ -16,7 +16,7 @@ from fairseq.tasks import FairseqTask
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_rope.training import resumption
+from fairseq_rope.fairseq_patches import resumption
 
 SENTENCES = 300
 
@@ -105,9 +105,3 @@ def test_each_epoch_masks_other_tokens_and_a_continued_training_those_of_its_epo
     first, second, third = masks(iterator), masks(iterator), masks(iterator)
     assert first != second and first != third and second != third
     assert masks(masked(epoch=3)) == third == masks(masked(epoch=3, workers=0))
-
-
-def test_it_is_installed_once():
-    before = FairseqTask.get_batch_iterator
-    resumption.install()
-    assert FairseqTask.get_batch_iterator is before

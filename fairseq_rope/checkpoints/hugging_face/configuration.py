@@ -88,7 +88,7 @@ def read_configuration(given: Dict[str, Any], path: Path) -> Configuration:
         raise CheckpointError(
             f"{path}: its model_type is {_shown(model_type)}: only {' and '.join(KINDS)} can be converted"
         )
-    values = _Values(path, given)
+    values = Values(path, given)
     kind = KINDS[model_type]
     _reject_unsupported(values, model_type)
     channels, heads = values.whole("hidden_size", 768), values.whole("num_attention_heads", 12)
@@ -121,7 +121,7 @@ def read_configuration(given: Dict[str, Any], path: Path) -> Configuration:
     )
 
 
-def _reject_unsupported(values: "_Values", model_type: str) -> None:
+def _reject_unsupported(values: "Values", model_type: str) -> None:
     kind: Dict[str, Any] = (
         {"rotary_value": False} if model_type == "roformer" else {"position_embedding_type": "absolute"}
     )
@@ -135,7 +135,7 @@ def _shown(value: Any) -> str:
     return ascii(value)[:60]
 
 
-class _Values:
+class Values:
     """Values of a file by name, checked."""
 
     def __init__(self, path: Path, given: Dict[str, Any]) -> None:

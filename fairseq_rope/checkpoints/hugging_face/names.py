@@ -9,7 +9,7 @@ from typing import Dict, Iterator, List, NamedTuple, Tuple
 import torch
 from torch import Tensor
 
-from ...positions import Stack
+from ...positions import SideConfig
 from ...positions.rope import RotaryEncoding, RotaryOptions
 from ..files import CheckpointError
 from .configuration import Configuration
@@ -141,8 +141,8 @@ def to_plugin(
 def angles(config: Configuration) -> Tensor:
     """The library's table of sines and cosines, which it stores with the model: ``(positions, D)``."""
     positions = torch.arange(config.max_positions)[None]
-    stack = Stack(config.channels, config.heads, config.max_positions, padding_idx=-1, causal=False)
-    rotation = RotaryEncoding(stack, RotaryOptions()).rotation(positions)  # (1, 1, T, D/2), complex
+    side = SideConfig(config.channels, config.heads, config.max_positions, padding_idx=-1, causal=False)
+    rotation = RotaryEncoding(side, RotaryOptions()).rotation(positions)  # (1, 1, T, D/2), complex
     rotation = rotation.reshape(config.max_positions, -1)
     return torch.cat([rotation.imag, rotation.real], dim=1).float()
 

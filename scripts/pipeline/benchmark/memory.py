@@ -1,8 +1,6 @@
 """Measures peak memory in a separate process."""
 
 import contextlib
-import resource
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -21,11 +19,12 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident(field: str) -> int:
-    """Bytes of this process in memory: ``VmRSS`` is the present value, ``VmHWM`` the peak so far."""
-    if STATUS.exists():  # not ru_maxrss, which begins with the parent's value
-        lines = STATUS.read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    """Bytes of this process in memory: ``VmRSS`` is the present value, ``VmHWM`` the peak so far.
+
+    ``ru_maxrss`` would begin with the parent's value.
+    """
+    lines = STATUS.read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 
 
 def measure(

@@ -1,45 +1,20 @@
 """Builds models, tasks and configurations as fairseq's own command-line tools do, but with data in memory."""
 
 import argparse
-from typing import Any, Dict, NoReturn, Sequence
+from typing import Any, Dict
 
 import torch
-from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.dataclass.initialize import add_defaults
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from torch import nn
 
-import fairseq_rope  # noqa: F401  (registers the architectures)
-
-from ..command import Failure
-
-STOCK = "transformer_wmt_en_de"
-"""fairseq's own transformer of base size, the model of the candidate ``stock``."""
-
-Flops = Dict[str, float]
+from ..command import as_failure
 
 
-def check_arch(arch: str) -> None:
-    """Raises Failure if ``arch`` is not registered."""
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise Failure(f"unknown architecture '{arch}': `fairseq-rope info` lists this plugin's")
-
-
-def configure(parser: argparse.ArgumentParser, flags: Sequence[str], bf16: bool = False) -> Any:
-    """The configuration that a tool of fairseq makes of its flags.
-
-    Raises:
-        Failure: fairseq's parser refuses a flag.
-    """
-
-    def refuse(message: str) -> NoReturn:
-        raise Failure(f"fairseq refuses the flags: {message}")
-
-    parser.error = refuse  # type: ignore[method-assign]
-    args = options.parse_args_and_arch(parser, ["no-data", *flags, *(["--bf16"] if bf16 else [])])
+def configure(args: argparse.Namespace) -> Any:
+    """The configuration that a tool of fairseq makes of its options."""
     args.tpu = False  # fairseq-train takes --bf16 for a TPU
     cfg = convert_namespace_to_omegaconf(args)
     add_defaults(cfg)
@@ -58,26 +33,20 @@ def build_model(task: Any, cfg: Any) -> Any:
     Raises:
         Failure: the options do not fit together.
     """
-    try:
+    with as_failure():
         return task.build_model(cfg.model)
-    except ValueError as error:
-        raise Failure(str(error)) from None
 
 
-def same_parameters(model: nn.Module, other: nn.Module) -> bool:
-    """Copies the parameters that ``model`` and ``other`` share to ``model``; True if they share all of them.
-
-    Computed position tables are not parameters, so models with different encodings can share all of them.
-    """
+def same_parameters(model: nn.Module, other: nn.Module) -> None:
+    """Copies the parameters that ``model`` shares with ``other`` by name and shape."""
     own, others = dict(model.named_parameters()), dict(other.named_parameters())
-    common = [name for name in own if name in others and own[name].shape == others[name].shape]
     with torch.no_grad():
-        for name in common:
-            own[name].copy_(others[name])
-    return len(common) == len(own) == len(others)
+        for name in set(own) & set(others):
+            if own[name].shape == others[name].shape:
+                own[name].copy_(others[name])
 
 
-def flops(model: nn.Module) -> Flops:
+def flops(model: nn.Module) -> Dict[str, float]:
     """Floating-point operations of a forward pass, in matrix products with parameters, for each token by its side.
 
     Two for each weight of the encoder and of the keys and values of the attention to it, for a ``source`` token; two

@@ -1,11 +1,18 @@
-"""Measures candidates that take turns, and divides their times round by round."""
+"""Measures time: candidates take turns, their times are divided round by round, and operators have their shares."""
 
 import statistics
 import time
 from typing import Any, Callable, Dict, List, Sequence
 
 import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
+
+from ..command import Failure
+
+OPERATORS = 12
+"""How many operators :func:`shares` names; the rest is summed up."""
 
 Seconds = Dict[str, List[float]]
 """Name of a candidate, to its time in each round."""
@@ -15,6 +22,15 @@ def synchronize(device: torch.device) -> None:
     """Waits until the device has done its work; a CPU works at once."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def seconds_of(call: Callable[[], Any], device: torch.device) -> float:
+    """The time of a call."""
+    synchronize(device)
+    start = time.perf_counter()
+    call()
+    synchronize(device)
+    return time.perf_counter() - start
 
 
 def interleaved(
@@ -28,13 +44,8 @@ def interleaved(
     for number in tqdm(range(warm_up + repeats), unit=" rounds", disable=None):
         names = list(candidates)
         for name in reversed(names) if number % 2 else names:
-            synchronize(device)
-            start = time.perf_counter()
-            candidates[name]()
-            synchronize(device)
-            if number >= warm_up:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
+            seconds[name].append(seconds_of(candidates[name], device))
+    return {name: times[warm_up:] for name, times in seconds.items()}
 
 
 def digits(value: float, count: int = 4) -> float:
@@ -65,3 +76,31 @@ def compared(seconds: Seconds, baseline: str) -> Dict[str, Dict[str, Any]]:
             "quartiles": f"{slower} to {faster}",
         }
     return columns
+
+
+def shares(call: Callable[[], Any], device: torch.device) -> Dict[str, str]:
+    """The share of each operator in the time that the device works during ``call``, the largest first.
+
+    On a GPU, ``busy`` is how much of the call's time the device works at all: below 100% it waits for the CPU, whose
+    work the profiler makes slower.
+
+    Raises:
+        Failure: the profiler cannot see the GPU.
+    """
+    on_gpu = device.type == "cuda"
+    call()
+    with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]) as profiler:
+        seconds = seconds_of(call, device)
+    # a kernel has an entry of its own, and its time also counts for the operator that started it
+    times: Dict[str, float] = {}
+    for event in profiler.key_averages():
+        if event.device_type == DeviceType.CPU:
+            own = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+            times[event.key] = times.get(event.key, 0.0) + own
+    total = sum(times.values())
+    if not total:
+        raise Failure("the profiler sees no work of the device: leave out --profile")
+    largest = sorted(times, key=lambda name: -times[name])[:OPERATORS]
+    found = {"busy": f"{total / 1e6 / seconds:.1%}"} if on_gpu else {}
+    found.update({name: f"{times[name] / total:.1%}" for name in largest if times[name]})
+    return {**found, "the rest": f"{1 - sum(times[name] for name in largest) / total:.1%}"}

@@ -1,29 +1,27 @@
 """One training step with fairseq's own ``Trainer``: forward, loss, backward, gradient norm, optimizer."""
 
 import argparse
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
-from fairseq import options, utils
-from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.optim import OPTIMIZER_REGISTRY
+from fairseq import utils
 from fairseq.trainer import Trainer
 
-from ..command import Failure
-from .batch import about, dictionary
-from .kinds import KINDS, Kind
+from ..command import Failure, whole_number
+from ..recipes import load_recipe
+from ..settings import words_in
+from ..tasks import TASKS
+from ..training.fairseq_options import parse
+from .batch import about, dictionary, make_batch
 from .machine import PRECISIONS, peaks
 from .memory import peak_memory
-from .models import build_model, check_arch, configure, flops, make_task, same_parameters
-from .output import Result
-from .profile import shares
-from .timing import compared, interleaved
+from .models import build_model, configure, flops, make_task, same_parameters
+from .timing import compared, interleaved, shares
 
-OPTIMIZER = "fused_adam"
 COMPILED = "+compile"
-CLASSIFICATION = "sentence_prediction"
-"""fairseq's task, and its criterion."""
+
+SCHEDULE = ["--total-num-update", "1000000", "--warmup-updates", "10000", "--lr", "1e-4"]
+"""What a recipe whose learning rate falls to 0 by the last update may leave open. It changes no time."""
 
 
 class Candidate(NamedTuple):
@@ -33,7 +31,6 @@ class Candidate(NamedTuple):
     """
 
     name: str
-    kind: Kind
     arch: str
     criterion: str
     optimizer: str
@@ -42,48 +39,45 @@ class Candidate(NamedTuple):
     """Whether the model goes through ``torch.compile``."""
 
     @classmethod
-    def parse(
-        cls, text: str, kind: Kind, precision: str = "fp32", criterion: str = "", optimizer: str = OPTIMIZER
-    ) -> "Candidate":
-        """The candidate that ``text`` describes, with these defaults; the criterion's is that of the kind.
+    def parse(cls, text: str, task: str, precision: str = "fp32") -> "Candidate":
+        """The candidate that ``text`` describes; criterion and optimizer are by default those of the task's recipe.
 
         Raises:
-            Failure: a part of ``text`` is not registered.
+            Failure: the precision is unknown.
         """
         system, _, own_precision = text.removesuffix(COMPILED).partition("@")
-        if system == "stock":
-            system = kind.stock
-        parts = [*system.split(":"), "", ""]
-        criterion, optimizer = parts[1] or criterion or kind.criterion, parts[2] or optimizer
-        self = cls(text, kind, parts[0], criterion, optimizer, own_precision or precision, text.endswith(COMPILED))
-        check_arch(self.arch)
-        if kind.task == CLASSIFICATION and not hasattr(ARCH_MODEL_REGISTRY[self.arch], "register_classification_head"):
-            raise Failure(f"{self.arch} in '{text}' has no head of classification: name a masked language model")
-        if (self.criterion == CLASSIFICATION) != (kind.task == CLASSIFICATION):
-            raise Failure(f"the criterion '{self.criterion}' in '{text}' does not fit --task {kind.task}")
-        known: Sequence[Any] = (CRITERION_REGISTRY, OPTIMIZER_REGISTRY, PRECISIONS)
-        for what, registry in zip(("criterion", "optimizer", "precision"), known):
-            if getattr(self, what) not in registry:
-                raise Failure(f"unknown {what} '{getattr(self, what)}' in '{text}'")
-        return self
+        arch, criterion, optimizer, *_ = [*(TASKS[task].stock if system == "stock" else system).split(":"), "", ""]
+        if (precision := own_precision or precision) not in PRECISIONS:
+            raise Failure(f"unknown precision '{precision}' in '{text}'; there are: {' '.join(PRECISIONS)}")
+        usual = load_recipe(task).train
+        own = criterion or str(usual["criterion"]), optimizer or str(usual["optimizer"])
+        return cls(text, arch, *own, precision, text.endswith(COMPILED))
 
 
-def build_trainer(
-    candidate: Candidate, vocabulary: int, flags: Sequence[str], device: torch.device, start: Optional[Trainer] = None
-) -> Trainer:
-    """The trainer that ``fairseq-train`` would build, with the parameters of ``start`` as far as they fit."""
-    own = ["--arch", candidate.arch, "--criterion", candidate.criterion, "--optimizer", candidate.optimizer]
-    own += ["--distributed-world-size", "1", *(["--cpu"] if device.type == "cpu" else [])]
-    given = ["--task", candidate.kind.task, *candidate.kind.flags, *own, *flags]
-    cfg = configure(options.get_training_parser(), given, candidate.precision == "bf16")
+def build_trainer(candidate: Candidate, args: argparse.Namespace, start: Optional[Trainer] = None) -> Trainer:
+    """The trainer that ``fairseq-train`` would build, with the parameters of ``start`` as far as they fit.
+
+    Args:
+        args: ``task``, ``vocabulary``, ``flags`` and ``device``.
+
+    Raises:
+        Failure: fairseq refuses a part of the candidate, or a flag.
+    """
+    recipe = load_recipe(args.task).flags
+    flags = SCHEDULE if recipe["--lr-scheduler"] == ["polynomial_decay"] else []
+    flags = [*flags, "--task", args.task, *words_in(recipe), "--arch", candidate.arch]
+    flags += ["--criterion", candidate.criterion, "--optimizer", candidate.optimizer, "--distributed-world-size", "1"]
+    flags += ["--num-classes", "2"] if args.task == "sentence_prediction" else []
+    flags += ["--cpu"] if args.device.type == "cpu" else []
+    cfg = configure(parse([*flags, *args.flags, *(["--bf16"] if candidate.precision == "bf16" else [])]))
     utils.set_torch_seed(cfg.common.seed)
-    task = make_task(cfg, dictionary(vocabulary))
+    task = make_task(cfg, dictionary(args.vocabulary))
     model, criterion = build_model(task, cfg), task.build_criterion(cfg.criterion)
     if start is not None:
         same_parameters(model, start.model)
     if candidate.precision == "autocast":
         # inside fairseq's own context, which would switch it off on a GPU
-        criterion.forward = torch.autocast(device.type, dtype=torch.bfloat16)(criterion.forward)
+        criterion.forward = torch.autocast(args.device.type, dtype=torch.bfloat16)(criterion.forward)
     if candidate.compiled:
         model.compile()
     trainer = Trainer(cfg, task, model, criterion)
@@ -93,12 +87,12 @@ def build_trainer(
 
 def batch_of(args: argparse.Namespace) -> Dict[str, Any]:
     """The batch that the command line describes."""
-    return KINDS[args.task].batch(dictionary(args.vocabulary), args.tokens, args.sentences, args.length)
+    return make_batch(args.task, dictionary(args.vocabulary), args.tokens, args.sentences, args.length)
 
 
 def first_step(candidate: Candidate, args: argparse.Namespace) -> Callable[[], Any]:
     """Builds a candidate, in a separate process; the result makes one step."""
-    trainer, batch = build_trainer(candidate, args.vocabulary, args.flags, args.device), batch_of(args)
+    trainer, batch = build_trainer(candidate, args), batch_of(args)
     return lambda: loss_of_step(trainer, batch)
 
 
@@ -122,17 +116,14 @@ def _check_length(trainers: Dict[str, Trainer], batch: Dict[str, Any]) -> None:
             raise Failure(f"{name} takes at most {limits} tokens, not {length}: give a smaller --length")
 
 
-def run(args: argparse.Namespace) -> Result:
+def run(args: argparse.Namespace) -> Dict[str, Any]:
     """Measures training steps against the baseline's; also returns each candidate's loss in the last step."""
-    kind = KINDS[args.task]
-    texts = list(dict.fromkeys([args.baseline, *(args.archs or kind.archs)]))
-    criterion = args.criterion or kind.criterion
-    candidates = [Candidate.parse(text, kind, args.precision, criterion, args.optimizer) for text in texts]
+    texts = dict.fromkeys([args.baseline, *(args.archs or TASKS[args.task].archs)])
+    candidates = [Candidate.parse(text, args.task, args.precision) for text in texts]
     batch = batch_of(args)
     trainers: Dict[str, Trainer] = {}
     for candidate in candidates:
-        start = trainers.get(args.baseline)
-        trainers[candidate.name] = build_trainer(candidate, args.vocabulary, args.flags, args.device, start)
+        trainers[candidate.name] = build_trainer(candidate, args, trainers.get(args.baseline))
     _check_length(trainers, batch)
     size = about(batch, trainers[args.baseline].task.source_dictionary.pad())
     losses: Dict[str, float] = {}
@@ -146,12 +137,12 @@ def run(args: argparse.Namespace) -> Result:
     rates = peaks([candidate.precision for candidate in candidates], args.device)
     warm_up = 3 if args.device.type == "cuda" else 1  # fairseq empties the GPU's cache in the first step
     seconds = interleaved({name: step_of(name) for name in trainers}, args.repeats, args.device, warm_up)
-    columns = compared(seconds, args.baseline)
+    columns, counted = compared(seconds, args.baseline), f"{'source' if TASKS[args.task].is_text else 'target'} tokens"
     rows: List[Dict[str, Any]] = []
     for candidate in candidates:
         row = {"candidate": candidate.name, "precision": candidate.precision, **columns[candidate.name]}
         work = 3 * sum(size[f"{side} tokens"] * n for side, n in flops(trainers[candidate.name].model).items())
-        row[f"{kind.counted}/s"] = round(size[kind.counted] / row["seconds"], 1)
+        row[f"{counted}/s"] = round(size[counted] / row["seconds"], 1)
         row["share of peak"] = f"{work / row['seconds'] / rates[candidate.precision] / 1e12:.1%}"
         row[f"loss of step {args.repeats + warm_up}"] = round(losses[candidate.name], 3)
         rows.append(row)
@@ -160,12 +151,11 @@ def run(args: argparse.Namespace) -> Result:
         trainers.clear()
         for candidate, row in zip(candidates, rows):
             row.update(peak_memory(first_step, args.device, candidate, args))
+    usual = load_recipe(args.task).train
     return {
         "what": f"one training step (fairseq's Trainer), {args.vocabulary:,} types; times as fast as {args.baseline}",
         "batch": size,
-        "criterion, optimizer": [criterion, args.optimizer],
-        "flags": args.flags,
-        "repeats": args.repeats,
+        "criterion, optimizer": [usual["criterion"], usual["optimizer"]],
         "measured peak (TFLOP/s)": rates,
         **({"profile": profiles} if profiles else {}),
         "rows": rows,
@@ -174,7 +164,7 @@ def run(args: argparse.Namespace) -> Result:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark train``."""
-    parser.add_argument("--task", choices=list(KINDS), default="translation", help="the kind of models")
+    parser.add_argument("--task", choices=list(TASKS), default="translation", help="the kind of models")
     parser.add_argument(
         "--archs",
         nargs="+",
@@ -183,21 +173,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: two of base size, of translation transformer_sinusoidal_base roformer_base)",
     )
     parser.add_argument("--baseline", default="stock", help="candidate to compare with (default: stock)")
-    parser.add_argument("--criterion", help="criterion of candidates that name none (default: this plugin's)")
-    parser.add_argument(
-        "--optimizer", default=OPTIMIZER, help=f"optimizer of candidates that name none (default: {OPTIMIZER})"
-    )
     parser.add_argument(
         "--precision",
         choices=list(PRECISIONS),
         default="fp32",
         help="bf16: fairseq's --bf16; autocast: fp32 parameters and bf16 matrix products (default: fp32)",
     )
-    parser.add_argument("--tokens", type=int, default=2044, help="about how many target tokens (default: 2044)")
-    parser.add_argument("--sentences", type=int, default=0, help="size of the batch, instead of --tokens")
+    number = whole_number(0)
+    parser.add_argument("--tokens", type=number, default=2044, help="about how many target tokens (default: 2044)")
+    parser.add_argument("--sentences", type=number, default=0, help="size of the batch, instead of --tokens")
     parser.add_argument(
-        "--length", type=int, default=0, help="tokens of each sentence (default: like WMT; of running text 512)"
+        "--length", type=number, default=0, help="tokens of each sentence (default: like WMT; of running text 512)"
     )
-    parser.add_argument("--vocabulary", type=int, default=37000, help="size of the vocabulary (default: 37000)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory, in separate processes")
-    parser.add_argument("--profile", action="store_true", help="also say which operators take the time of a step")

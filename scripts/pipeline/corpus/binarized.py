@@ -16,14 +16,12 @@ from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 from ..command import Failure, as_failure, say
 from ..files import copy, replacing_folder, sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
-from ..prepared import MODELS, NAME, Prepared
-from ..processing.detokenize import HYPHEN
-from ..processing.kinds import KINDS
-from ..processing.pieces import SPACE
-from ..processing.raw import check_raw
+from ..prepared import NAME, Prepared, file_sizes, remove_damaged
 from ..provenance import versions
 from ..steps import Steps
-from .text import CorpusError, copy_sets, find, pairs
+from ..text import TEXTS
+from ..text.raw import check_raw
+from .lines import CorpusError, copy_sets, find, pairs
 
 SUBSET = re.compile(r"(?:train|valid|test)[0-9]*")
 REMEDY = "run fairseq-preprocess again"
@@ -34,26 +32,27 @@ class Binarized:
     """Data that the user binarised.
 
     Args:
-        args: the result of :func:`.options.parse`.
+        args: the result of :func:`.prepare.parse`.
 
     Raises:
         Failure: files are missing, damaged, or do not belong together.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.args, self.out, self.folder = args, args.out.resolve(), args.binarized
+        self.args, self.out, self.folder, self.way = args, args.out.resolve(), args.binarized, TEXTS[args.subwords]
         self.langs: Tuple[str, str] = (args.source, args.target)
         self.prefixes = {f"test{number or ''}": prefix for number, prefix in enumerate(args.test)}
         self.prefixes.update({"valid": args.valid} if args.valid else {})
         """Subset, as fairseq calls it, to the path of its raw text without the language."""
         self.files = self._find()
-        self.dictionaries = {lang: self._dictionary(lang) for lang in self.langs}
+        with as_failure():
+            self.dictionaries = {lang: read_dictionary(self.files[f"dict.{lang}.txt"], REMEDY) for lang in self.langs}
         self.sizes = self._check()
         if args.codes and not args.codes.is_file():
             raise Failure(f"{args.codes} not found: {GIVE}")
-        kind, source = KINDS[args.subwords], types(self.dictionaries[args.source])
-        codes = kind.check_codes(args.codes, source, GIVE) if args.codes else None
-        self.hyphens = self._hyphens(codes) if args.subwords == "bpe" else "kept"
+        source = types(self.dictionaries[args.source])
+        codes = self.way.check_codes(args.codes, source, GIVE) if args.codes else None
+        self.entries = self.way.found_in([each.indices for each in self.dictionaries.values()], codes, args)
         self._check_marks()
 
     def run(self) -> None:
@@ -62,18 +61,18 @@ class Binarized:
         Raises:
             Failure: the raw text is not that of the binarised sets.
         """
-        prefixes = self.prefixes
-        for subset, prefix in prefixes.items():
+        for subset, prefix in self.prefixes.items():
             self._check_text(subset, prefix)
         with locked(self.out, AS_LONG_AS_IT_TAKES):
+            remove_damaged(self.out)
             steps = Steps(self.out)
             for name, file in self.files.items():
                 steps.setting(f"{name} {sha256(file)}")
             steps.step("binarize", [f"bin/{name}" for name in self.files], self._copy)
-            copy_sets(prefixes, self.out / "raw", self.langs, self.sizes)
+            copy_sets(self.prefixes, self.out / "raw", self.langs, self.sizes)
             write_json(self.out / NAME, self._info())
         sets = ", ".join(f"{subset} {size:,}" for subset, size in self.sizes.items())
-        print(f"pairs: {sets}\nraw text to score against: {' '.join(prefixes) or 'none'}")
+        print(f"pairs: {sets}\nraw text to score against: {' '.join(self.prefixes) or 'none'}")
         say(f"prepared: {self.args.out}")
 
     def _find(self) -> Dict[str, Path]:
@@ -95,18 +94,13 @@ class Binarized:
             raise Failure(f"{self.folder} has no {missing[0]}: check --source and --target, or {REMEDY}")
         return dict(sorted(files.items()))
 
-    def _dictionary(self, lang: str) -> Dictionary:
-        with as_failure():
-            return read_dictionary(self.files[f"dict.{lang}.txt"], REMEDY)
-
     def _check_marks(self) -> None:
         """Raises Failure if a tenth of the types has the mark of other subwords than the user says."""
-        marked = {"bpe": lambda name: name.endswith("@@"), "sentencepiece": lambda name: name.startswith(SPACE)}
-        for kind, is_marked in marked.items():
+        for name, way in TEXTS.items():
             for lang, dictionary in self.dictionaries.items():
                 found = types(dictionary)
-                if kind != self.args.subwords and 10 * sum(map(is_marked, found)) > len(found):
-                    raise Failure(f"{self.files[f'dict.{lang}.txt']} has subwords of {kind}: give --subwords {kind}")
+                if name != self.args.subwords and 10 * sum(map(way.is_marked, found)) > len(found):
+                    raise Failure(f"{self.files[f'dict.{lang}.txt']} has subwords of {name}: give --subwords {name}")
 
     def _check(self) -> Dict[str, int]:
         """The number of pairs in each set."""
@@ -119,21 +113,6 @@ class Binarized:
                         raise Failure(f"{file} has {size} sentences, and the other side {sizes[subset]}: {REMEDY}")
         return sizes
 
-    def _hyphens(self, codes: Any) -> str:
-        """Whether words were split at hyphens: then a dictionary has Moses' sign for one, split by the codes.
-
-        Raises:
-            Failure: the user says otherwise.
-        """
-        sign = set(codes.segment_tokens([HYPHEN]) if codes else [HYPHEN])
-        for lang, dictionary in self.dictionaries.items():
-            if sign <= dictionary.indices.keys():
-                if self.args.keep_hyphens:
-                    file = self.files[f"dict.{lang}.txt"]
-                    raise Failure(f"{file} has {HYPHEN}, so words were split at hyphens: leave out --keep-hyphens")
-                return "split"
-        return "kept"
-
     def _check_text(self, subset: str, prefix: str) -> None:
         """Raises Failure unless a corpus is the raw text of a binarised set."""
         if subset not in self.sizes:
@@ -141,11 +120,10 @@ class Binarized:
         raw = list(pairs(prefix, self.langs))
         if len(raw) != self.sizes[subset]:
             raise CorpusError(f"{prefix} has {len(raw)} pairs, but {self.sizes[subset]} were binarised as '{subset}'")
-        kind, prepared = KINDS[self.args.subwords], Prepared(subwords=self.args.subwords)
         for side, (lang, dictionary) in zip(zip(*raw), self.dictionaries.items()):
             index = self.files[f"{subset}.{'-'.join(self.langs)}.{lang}.idx"]
             tokens = [dictionary.string(line) for line in _sentences(index, dictionary)]
-            texts = kind(self.folder, prepared, "", lang).join(tokens)
+            texts = self.way(self.folder, Prepared(), "", lang).join(tokens)
             check_raw(texts, side, find(prefix, lang), "give the text that was binarised")
 
     def _copy(self) -> None:
@@ -158,18 +136,19 @@ class Binarized:
         args = self.args
         kept = [self.out / "bin" / name for name in self.files if name.startswith("dict.")]
         if args.codes:
-            kept.append(self.out / MODELS[args.subwords])
+            kept.append(self.out / self.way.codes)
             copy(args.codes, kept[-1])
         raw = sorted(path for path in (self.out / "raw").iterdir() if path.name.split(".")[-1] in self.langs)
         return {
             "source": args.source,
             "target": args.target,
             "subwords": args.subwords,
-            "hyphens": self.hyphens,
+            **self.entries,
             "command": args.command,
             "sets": {subset: Path(prefix).name for subset, prefix in self.prefixes.items()},
             "pairs": self.sizes,
             "sha256": {path.name: sha256(path) for path in [*kept, *raw]},
+            "file_sizes": file_sizes(self.out),
             "versions": versions(),
         }
 

@@ -2,20 +2,29 @@
 
 import math
 from collections import Counter
-from typing import Dict, Iterator, Tuple
+from itertools import accumulate
+from typing import Dict, Iterator, Sequence, Tuple
 
-from .text import CorpusError, pairs, write_pairs
+from .lines import CorpusError, Pair, pairs, write_pairs
 
 
 def clean(
-    prefix: str, out: str, langs: Tuple[str, str], min_length: int, max_length: int, ratio: float, most: float = 1.0
+    prefix: str,
+    out: str,
+    langs: Tuple[str, str],
+    max_length: int,
+    ratio: float,
+    most: float = 1.0,
+    documents: Sequence[int] = (),
 ) -> Dict[str, int]:
-    """Keeps the pairs with ``min_length`` to ``max_length`` tokens and a length ratio of at most ``ratio``.
+    """Keeps the pairs with 1 to ``max_length`` tokens on each side and a length ratio of at most ``ratio``.
 
     Lengths are in space-separated tokens. A pair that breaks several rules counts for the first one.
 
     Args:
         most: the share of pairs that may be dropped by their ratio.
+        documents: the number of pairs of each document. Then an empty pair stands at the end of each, and in place of
+            each pair that is dropped: the pairs between two empty ones follow each other.
 
     Returns:
         The numbers of pairs read, kept, and dropped by each rule.
@@ -26,26 +35,30 @@ def clean(
     ratios: Counter[float] = Counter()
     counts = {"pairs": 0, "kept": 0, "dropped_too_short": 0, "dropped_too_long": 0, "dropped_ratio": 0}
 
-    def kept() -> Iterator[Tuple[str, str]]:
-        for pair in pairs(prefix, langs):
+    def rule(short: int, long: int) -> str:
+        if short < 1:
+            return "dropped_too_short"
+        if long > max_length:
+            return "dropped_too_long"
+        ratios[round(long / short, 2)] += 1
+        return "dropped_ratio" if long > ratio * short else "kept"
+
+    ends = set(accumulate(documents))
+
+    def kept() -> Iterator[Pair]:
+        for number, pair in enumerate(pairs(prefix, langs), 1):
+            which = rule(*sorted(len(side.split()) for side in pair))
             counts["pairs"] += 1
-            short, long = sorted(len(side.split()) for side in pair)
-            if short < min_length:
-                counts["dropped_too_short"] += 1
-                continue
-            if long > max_length:
-                counts["dropped_too_long"] += 1
-                continue
-            ratios[round(long / short, 2)] += 1
-            if long > ratio * short:
-                counts["dropped_ratio"] += 1
-            else:
-                counts["kept"] += 1
+            counts[which] += 1
+            if which == "kept":
                 yield pair
+            if documents and (which != "kept" or number in ends):
+                yield "", ""
         if counts["dropped_ratio"] > most * counts["pairs"]:
             raise _unsuitable(ratio, counts["dropped_ratio"], ratios)
 
-    if write_pairs(out, langs, kept()) == 0:
+    write_pairs(out, langs, kept())
+    if counts["kept"] == 0:
         relax = f"relax --max-length ({max_length})" + (f" or --ratio ({ratio:g})" if ratio < math.inf else "")
         raise CorpusError(f"no pair of {prefix} is left after cleaning: {relax}, or break the text into lines")
     return counts
@@ -61,6 +74,5 @@ def _unsuitable(ratio: float, dropped: int, ratios: "Counter[float]") -> CorpusE
     median, suits = ordered[len(ordered) // 2], math.ceil(ordered[len(ordered) * 19 // 20] * 10) / 10
     return CorpusError(
         f"--ratio {ratio:g}, the default, would drop {dropped:,} of {len(ordered):,} training pairs: in the median, "
-        f"the longer side has {median:.2g} times the tokens of the other; give --ratio {suits:g}, which keeps 19 of "
-        f"20, or --ratio none (--ratio {ratio:g} drops them nevertheless)"
+        f"the longer side has {median:.2g} times the tokens of the other; give --ratio {suits:g}, which keeps 19 of 20"
     )

@@ -4,18 +4,19 @@ The copy has a line for each line of text, and an empty line between two documen
 """
 
 import hashlib
-import json
 from collections import Counter
 from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+
+import msgspec
+from tqdm import tqdm
 
 from ..files import replacing_folder, write_json
-from ..processing.base import one_line
-from ..progress import Progress
-from ..shape import TEXT, Shape, problem
-from .text import CorpusError, in_train, lines, raw_file, raw_lines
+from ..text.base import one_line
+from .lines import CorpusError, in_train, lines, raw_file, raw_lines
+from .signs import check_signs
 
 Document = List[str]
 """The lines of a document, none of them empty."""
@@ -74,13 +75,13 @@ def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
 
 def _parts(file: Path) -> Iterator[Tuple[Iterable[str], bool]]:
     """The lines of a file, or of each text in the objects of a file ``*.jsonl``; and whether it is one document."""
-    if is_json(file):
-        for values in objects(file, {"*": TEXT}, "keep only the entries that are text to train on"):
-            for name, value in values.items():
-                text = raw_lines(BytesIO(value.encode()).readline, f"{file}, {name!a}")
-                yield [one_line(line) for line in text], True
-    else:
+    if not is_json(file):
         yield lines(file), False
+        return
+    for values in objects(file, Dict[str, str], "keep only the entries that are text to train on"):
+        for name, value in values.items():
+            text = raw_lines(BytesIO(value.encode()).readline, f"{file}, {name!a}")
+            yield map(one_line, text), True
 
 
 def is_json(file: Path) -> bool:
@@ -88,7 +89,7 @@ def is_json(file: Path) -> bool:
     return file.name.removesuffix(".gz").endswith(".jsonl")
 
 
-def objects(path: Path, shape: Shape, remedy: str = "copy it again") -> Iterator[Any]:
+def objects(path: Path, kind: Any, remedy: str = "copy it again") -> Iterator[Any]:
     """The JSON objects of a file, one a line, plain or gzipped.
 
     Raises:
@@ -96,13 +97,9 @@ def objects(path: Path, shape: Shape, remedy: str = "copy it again") -> Iterator
     """
     for number, line in enumerate(raw_file(path, MAX_JSON), 1):
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            raise CorpusError(f"{path}, line {number}: not JSON, one object a line: copy it again") from None
-        reason = problem(value, shape)
-        if reason:
-            raise CorpusError(f"{path}, line {number}: {reason}: {remedy}")
-        yield value
+            yield msgspec.json.decode(line.encode(), type=kind)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise CorpusError(f"{path}, line {number}: {error}: one JSON object a line: {remedy}") from None
 
 
 def share(document: Document) -> float:
@@ -130,29 +127,29 @@ def copy_documents(
         percent: the part of the documents to hold out for each of :data:`HELD_OUT`; 0: none.
 
     Raises:
-        CorpusError: :func:`documents` fails, or a set has no document.
+        Failure: :func:`documents` fails, a set has no document, or :func:`.signs.check_signs` refuses the text.
     """
     names = ["train", *reversed(HELD_OUT)] if percent else list(sets)
     counts = {name: Counter(documents=0, lines=0, bytes=0) for name in names}
-    with replacing_folder(out) as folder, ExitStack() as stack:
-        files = {name: stack.enter_context((folder / f"{name}.{language}").open("wb")) for name in names}
-        progress = Progress("copy", None, "documents")
-        for done, (name, document) in enumerate(_placed(sets, start, percent), 1):
-            separated = ["", *document] if counts[name]["documents"] else document
-            content = "".join(f"{line}\n" for line in separated).encode("utf-8")
-            files[name].write(content)
-            counts[name].update(documents=1, lines=len(separated), bytes=len(content))
-            progress.to(done)
-        progress.close()
+    with replacing_folder(out) as folder:
+        with ExitStack() as stack:
+            files = {name: stack.enter_context((folder / f"{name}.{language}").open("wb")) for name in names}
+            placed = _placed(sets, start, percent)
+            for name, document in tqdm(placed, "copy", leave=False, disable=None, unit=" documents"):
+                separated = ["", *document] if counts[name]["documents"] else document
+                content = "".join(f"{line}\n" for line in separated).encode("utf-8")
+                files[name].write(content)
+                counts[name].update(documents=1, lines=len(separated), bytes=len(content))
         for name in names:
             if not counts[name]["documents"]:
-                raise CorpusError(_nothing(name, sets, percent))
-        stack.close()
-        for name, shared in in_train(
-            lambda name: map(share, documents([folder / f"{name}.{language}"])), [] if percent else names
-        ).items():
-            counts[name]["in_train"] = shared
+                remedy = "give more documents, a larger --hold-out, or each set" if percent else "is it text?"
+                raise CorpusError(f"no document for the set '{name}': {remedy}")
+        if not percent:
+            shares = in_train(lambda name: map(share, documents([folder / f"{name}.{language}"])), names)
+            for name, shared in shares.items():
+                counts[name]["in_train"] = shared
         for name in names:
+            check_signs(folder / name, [language], counts[name]["lines"])
             write_json(folder / f"{name}.json", counts[name])
 
 
@@ -161,11 +158,3 @@ def _placed(sets: Mapping[str, Sequence[Path]], start: str, percent: float) -> I
     for name, files in sets.items():
         for document in documents(files, start):
             yield held_out(document, percent) if percent else name, document
-
-
-def _nothing(name: str, sets: Mapping[str, Sequence[Path]], percent: float) -> str:
-    if percent:
-        return f"no document is left for the set '{name}': give more documents, a larger --hold-out, or each set"
-    files = sets[name]
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return f"{files[0]}{more}: no text, only empty lines: the set '{name}' needs at least one document"

@@ -1,141 +1,146 @@
-"""WMT14 English-German: its public archives, and the text in them. It needs no fairseq."""
+"""Downloads WMT14 English-German and writes its text as train, newstest2013 and newstest2014, each .en and .de.
 
+The training text is Europarl v7, Common Crawl and News Commentary in this order (4.5 million pairs), from the public
+archives; sacreBLEU downloads the two test sets and checks their MD5. After an interruption, call it again: it
+continues.
+
+Example: scripts/download.sh --out /data/wmt14
+"""
+
+import html
+import shutil
+import subprocess
+import tarfile
+import zlib
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Sequence
 
-from ..command import Failure
-from ..files import replacing
-from ..progress import Progress
-from .archive import read_file, read_member
+from sacrebleu.utils import get_reference_files, get_source_file
+
+from ..command import Failure, Parser, not_empty, run, say, to_path
+from ..files import replacing, write_text
+from ..lock import AS_LONG_AS_IT_TAKES, locked
+from ..steps import Steps
 
 LANGS = ("en", "de")
-NAMES = {"train": "train", "valid": "newstest2013", "test": "newstest2014"}
-"""Subset, to the name of its files."""
-
-
-@dataclass(frozen=True)
-class Archive:
-    """An archive with a part of the data."""
-
-    url: str
-    subset: str  # train, valid or test
-    members: Tuple[str, str]  # of the two languages; plain lines, or a test set in SGML
-    lines: int  # as far as known: reported against, not required
-
-    @property
-    def name(self) -> str:
-        return self.url.rsplit("/", 1)[1]
-
-
-def _plain(url: str, subset: str, member: str, lines: int) -> Archive:
-    return Archive(url, subset, (f"{member}.en", f"{member}.de"), lines)
-
-
-WMT17 = "http://data.statmt.org/wmt17/translation-task"
-EUROPARL = _plain(
-    "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz", "train", "training/europarl-v7.de-en", 1920209
-)
-COMMON_CRAWL = _plain(
-    "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz", "train", "commoncrawl.de-en", 2399123
-)
+EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
+COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
 NEWS_COMMENTARY = {
-    9: _plain(
-        "http://statmt.org/wmt14/training-parallel-nc-v9.tgz", "train", "training/news-commentary-v9.de-en", 201288
-    ),
-    12: _plain(f"{WMT17}/training-parallel-nc-v12.tgz", "train", "training/news-commentary-v12.de-en", 270769),
+    9: "http://statmt.org/wmt14/training-parallel-nc-v9.tgz",
+    12: "http://data.statmt.org/wmt17/translation-task/training-parallel-nc-v12.tgz",
 }
-NEWSTEST2013 = _plain(f"{WMT17}/dev.tgz", "valid", "dev/newstest2013", 3000)
-NEWSTEST2014 = Archive(
-    "http://statmt.org/wmt14/test-full.tgz",
-    "test",
-    ("test-full/newstest2014-deen-src.en.sgm", "test-full/newstest2014-deen-ref.de.sgm"),
-    3003,
-)
-FILTERED_NEWSTEST2014 = 2737
+"""By version."""
+
+MEMBERS = {
+    EUROPARL: "training/europarl-v7.de-en",
+    COMMON_CRAWL: "commoncrawl.de-en",
+    **{url: f"training/news-commentary-v{version}.de-en" for version, url in NEWS_COMMENTARY.items()},
+}
+"""Archive, to its member without the language."""
+
+TESTS = {"newstest2013": "wmt13", "newstest2014": "wmt14/full"}
+"""Test set, to sacreBLEU's name of it."""
+
+FILTERED = 2737
 
 
-Reader = Callable[[], Iterator[str]]
-Own = Dict[str, Tuple[Path, Path]]
-"""Subset, to the user's own files of the two languages."""
-
-
-def archives(news_commentary: int = 9, own: Optional[Own] = None) -> List[Archive]:
-    """The archives that are needed, in the order of their text in the corpus."""
-    every = [EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[news_commentary], NEWSTEST2013, NEWSTEST2014]
-    return [archive for archive in every if archive.subset not in (own or {})]
-
-
-def source_of(archive: Archive, mirror: Optional[str]) -> str:
-    """The address of an archive: its own, or the same name at a mirror (an address, or a folder)."""
-    if mirror is None:
-        return archive.url
-    if "://" not in mirror:
-        mirror = Path(mirror).resolve().as_uri()
-    return f"{mirror.rstrip('/')}/{archive.name}"
-
-
-def extract(folder: Path, out: Path, news_commentary: int = 9, own: Optional[Own] = None) -> Dict[str, int]:
-    """Writes ``OUT/NAME.{en,de}`` for each of :data:`NAMES`; returns the lines of each archive or own file.
-
-    Raises:
-        Failure: an archive is missing, damaged or empty, the two sides differ in length or segments, or the test
-            set is filtered.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    counts: Dict[str, int] = {}
-    # name of a part, and its lines in each language
-    parts: Dict[str, List[Tuple[str, List[Reader]]]] = {}
-    for archive in archives(news_commentary, own):
-        path = folder / archive.name
-        if not path.exists():
-            raise Failure(f"{path} not found: download it first")
-        source, _ = archive.members
-        sides: List[Reader] = [partial(read_member, path, member, source) for member in archive.members]
-        parts.setdefault(archive.subset, []).append((archive.name, sides))
-    for subset, files in (own or {}).items():
-        parts[subset] = [(str(files[0]), [partial(read_file, file, files[0]) for file in files])]
-    for subset, sources in parts.items():
-        with ExitStack() as stack:
-            for side, lang in enumerate(LANGS):
-                output = stack.enter_context(replacing(out / f"{NAMES[subset]}.{lang}"))
-                for name, readers in sources:
-                    count = _copy(readers[side](), output, f"{name}, {lang}")
-                    if counts.setdefault(name, count) != count:
-                        raise Failure(
-                            f"{name}: {LANGS[0]} has {counts[name]} lines, but {LANGS[1]} {count}: the two sides "
-                            "must be aligned"
-                        )
-                    if subset == "test":
-                        check_test_set(name, count)
-    return counts
-
-
-def _copy(lines: Iterator[str], output: IO[bytes], label: str) -> int:
-    """Writes lines to a file; returns how many.
-
-    Raises:
-        Failure: there are none.
-    """
-    count, progress = 0, Progress(label, None, "lines")
-    for line in lines:
-        output.write(f"{line}\n".encode())
-        count += 1
-        if count % 10000 == 0:
-            progress.to(count)
-    progress.to(count)
-    progress.close()
-    if not count:
-        raise Failure(f"{label}: is empty: is it the right file?")
-    return count
-
-
-def check_test_set(name: str, count: int) -> None:
+def check_newstest2014(name: str, count: int) -> None:
     """Raises Failure if a test set with this number of lines is the filtered newstest2014."""
-    if count == FILTERED_NEWSTEST2014:
+    if count == FILTERED:
         raise Failure(
             f"{name}: {count} lines are the filtered newstest2014, whose scores do not compare with those of the "
-            "papers: take the full one, 3,003 lines, from test-full.tgz"
+            "papers: take the full one, 3,003 lines, as scripts/download.sh does"
         )
+
+
+def fetch(url: str, folder: Path) -> Path:
+    """Downloads an archive, if it is not there yet; continues what an interruption left.
+
+    Raises:
+        Failure: it cannot be downloaded.
+    """
+    path = folder / url.rsplit("/", 1)[1]
+    part = path.with_name(f"{path.name}.part")
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["curl", "--fail", "--location", "--continue-at", "-", "--progress-bar", "--output", str(part), url]
+        if not shutil.which("curl"):
+            raise Failure("curl is not installed: install it with your system's packages")
+        if code := subprocess.run(command).returncode:
+            raise Failure(f"{url}: curl ended with {code}: call again to go on, or try another --mirror")
+        part.rename(path)
+    return path
+
+
+def extract(archives: Dict[str, Path], out: Path) -> None:
+    """Writes ``OUT/train.LANG``.
+
+    Args:
+        archives: address to file.
+
+    Raises:
+        Failure: an archive is damaged, or its two sides differ in length.
+    """
+    with ExitStack() as stack:
+        files = [stack.enter_context(replacing(out / f"train.{lang}")) for lang in LANGS]
+        for url, path in archives.items():
+            counts = [0, 0]
+            try:
+                with tarfile.open(path, "r:gz") as tar:
+                    for side, lang in enumerate(LANGS):
+                        for line in tar.extractfile(f"{MEMBERS[url]}.{lang}") or ():
+                            files[side].write(line)
+                            counts[side] += 1
+            except (KeyError, tarfile.TarError, OSError, EOFError, zlib.error) as error:
+                raise Failure(f"{path}: cannot be read ({error}): remove it and download it again") from None
+            if counts[0] != counts[1] or not counts[0]:
+                raise Failure(f"{path}: en has {counts[0]} lines, but de {counts[1]}: the two sides must be aligned")
+            say(f"{path.name}: {counts[0]:,} lines")
+
+
+def newstest(name: str, out: Path) -> None:
+    """Writes a test set as ``OUT/NAME.LANG``, as sacreBLEU has it.
+
+    Raises:
+        Failure: it cannot be downloaded, or is not the full one.
+    """
+    try:
+        pair = "-".join(LANGS)
+        sides = [get_source_file(TESTS[name], pair), *get_reference_files(TESTS[name], pair)]
+    except (SystemExit, Exception) as error:  # what sacreBLEU raises depends on the fault
+        raise Failure(f"{name}: sacreBLEU cannot download it ({error}): call again to go on") from None
+    texts = [Path(side).read_text(encoding="utf-8") for side in sides]
+    count = texts[1].count("\n")
+    check_newstest2014(name, count)
+    for lang, text in zip(LANGS, texts):
+        write_text(out / f"{name}.{lang}", html.unescape(text))  # sacreBLEU keeps the entities of SGML
+    say(f"{name}: {count:,} lines")
+
+
+def main(argv: Sequence[str]) -> None:
+    parser = Parser(__doc__)
+    parser.add_argument("--out", type=to_path, required=True, help="output folder: the text, and archives/")
+    mirror = "take the archives of training text from here, under the same names"
+    parser.add_argument("--mirror", type=not_empty, metavar="URL_OR_FOLDER", help=mirror)
+    version = "version: 9, as in WMT14 (default), or 12, as in newer scripts"
+    parser.add_argument("--news-commentary", type=int, choices=sorted(NEWS_COMMENTARY), default=9, help=version)
+    args = parser.parse_args(argv)
+    out = args.out
+    with locked(out, AS_LONG_AS_IT_TAKES):
+        archives = {}
+        for url in (EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[args.news_commentary]):
+            place = args.mirror or url.rsplit("/", 1)[0]
+            place = place if "://" in place else Path(place).resolve().as_uri()
+            archives[url] = fetch(f"{place.rstrip('/')}/{url.rsplit('/', 1)[1]}", out / "archives")
+        steps = Steps(out)
+        steps.setting(" ".join(f"{path.name} {path.stat().st_size}" for path in archives.values()))
+        steps.step("extract", [f"train.{lang}" for lang in LANGS], lambda: extract(archives, out))
+        for name in TESTS:
+            outputs = [f"{name}.{lang}" for lang in LANGS]
+            steps.step(name, outputs, lambda name=name: newstest(name, out))  # type: ignore[misc]
+    say(f"WMT14 English-German: {out}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -3,26 +3,31 @@
 from collections import Counter
 from operator import ne
 from pathlib import Path
-from typing import List, Mapping, Sequence
+from typing import List, Sequence
+
+from fairseq.data import Dictionary
 
 from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 
 from ..command import Failure, as_failure, say
-from ..corpus.binarize import binarize_shard
-from ..corpus.shards import find_shards
+from ..corpus import binarize
 from ..files import copy, replacing_folder, write_json, write_text
 from ..prepared import read_prepared
-from ..processing.kinds import text_processing
-from .base import SHORTENED, FineTuningTask, Sets
+from ..text import text_processing
+from .tasks import FineTuningTask, Sets
 
 DICTIONARY = "dict.txt"
+
+SHORTENED = "shortened.json"
+"""The file among the encoded data that says how many examples of each set are shortened."""
+
 MOST_UNKNOWN = 0.5
 """The largest part of the tokens that the model may not know."""
 
 
 def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int) -> None:
     """Replaces the folder ``out`` by ``input0``, ``input1`` and so on and ``label``, as fairseq's task names them,
-    and :data:`.base.SHORTENED`.
+    and :data:`SHORTENED`.
 
     Args:
         sets: the examples of each set, by fairseq's name.
@@ -38,41 +43,35 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
     prepared.check([file for file in run.iterdir() if file.name in prepared.sha256], remedy)
     with as_failure():
         words = read_dictionary(run / DICTIONARY, remedy)
-    known = types(words)
-    processing.load(remedy, known)
+    processing.load(remedy, types(words))
     split = {name: [processing.split(list(example.sentences)) for example in found] for name, found in sets.items()}
     lines = {name: [shorten(sentences, longest) for sentences in found] for name, found in split.items()}
     cut = {name: sum(map(ne, split[name], lines[name])) for name in sets}
     if any(cut.values()):
         of = sum(map(len, sets.values()))
         say(f"{task.name}: {sum(cut.values()):,} of {of:,} examples are shortened, as the model takes {longest} tokens")
-    _check_known(task, lines, known, run)
+    classes = task.labels if task.fairseq == "sentence_prediction" else ()
+    counts: Counter[str] = Counter()
     with replacing_folder(out) as folder:
         write_json(folder / SHORTENED, cut)
-        for number in range(task.inputs):
+        for number in range(len(task.sentences)):
             copy(run / DICTIONARY, folder / f"input{number}" / DICTIONARY)
-            for name, examples in lines.items():
-                _binarize([sentences[number] for sentences in examples], folder / f"input{number}", name)
-        classes = task.labels and task.fairseq == "sentence_prediction"
+            for name, found in lines.items():
+                counts += _binarize([sentences[number] for sentences in found], folder / f"input{number}", name)
         if classes:
-            write_text(folder / "label" / DICTIONARY, "".join(f"{label} 1\n" for label in task.labels))
-        for name, found in sets.items():
-            labels = [example.label for example in found]
+            write_text(folder / "label" / DICTIONARY, "".join(f"{label} 1\n" for label in classes))
+        for name, examples in sets.items():
+            labels = [example.label for example in examples]
             if classes:
                 _binarize(labels, folder / "label", name)
             else:
-                _write_lines(folder / "label" / f"{name}.label", labels)
-
-
-def _check_known(task: FineTuningTask, lines: Mapping[str, List[List[str]]], known: Sequence[str], run: Path) -> None:
-    """Says how many tokens the model does not know; raises Failure if they are more than :data:`MOST_UNKNOWN`."""
-    tokens = Counter(token for found in lines.values() for texts in found for text in texts for token in text.split())
-    total, unknown = sum(tokens.values()), sum(tokens.values()) - sum(map(tokens.__getitem__, known))
-    said = f"{task.name}: {unknown:,} of {total:,} tokens are unknown to the model"
-    if unknown > MOST_UNKNOWN * total:
-        raise Failure(f"{said}: {run} was trained on text of another language or kind")
-    if unknown:
-        say(said)
+                write_text(folder / "label" / f"{name}.label", "".join(f"{label}\n" for label in labels))
+        unknown, tokens = counts["unknown"], counts["tokens"] - counts["sentences"]  # without </s>
+        said = f"{task.name}: {unknown:,} of {tokens:,} tokens are unknown to the model"
+        if unknown > MOST_UNKNOWN * tokens:
+            raise Failure(f"{said}: {run} was trained on text of another language or kind")
+        if unknown:
+            say(said)
 
 
 def shorten(sentences: Sequence[str], longest: int) -> List[str]:
@@ -98,14 +97,7 @@ def shorten(sentences: Sequence[str], longest: int) -> List[str]:
     return [" ".join(first[:kept]), *(" ".join(words[: room - kept]) for words in others)]
 
 
-def _binarize(lines: Sequence[str], folder: Path, split: str) -> None:
-    """Writes lines of tokens as ``SPLIT.bin`` and ``SPLIT.idx``, with the dictionary in the folder."""
-    text = folder / f"{split}.txt"
-    _write_lines(text, lines)
-    (shard,) = find_shards(text, len(lines))
-    binarize_shard(text, shard, folder / split, folder / DICTIONARY)
-    text.unlink()
-
-
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    write_text(path, "".join(f"{line}\n" for line in lines))
+def _binarize(lines: Sequence[str], folder: Path, split: str) -> Counter[str]:
+    """Writes lines of tokens as ``SPLIT.bin`` and ``SPLIT.idx``, with the dictionary in the folder; returns counts."""
+    words = Dictionary.load(str(folder / DICTIONARY))
+    return Counter(binarize.write(binarize.encode(words, lines), folder / split, words))

@@ -4,18 +4,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict, List
 
-from ..command import Failure
-from ..files import read_shaped, sha256
+from ..command import Failure, Parser
+from ..files import sha256
 from ..prepared import NAME, read_prepared
+from ..provenance import read_record
 from ..scoring.blocks import read_blocks
 from ..scoring.options import averaged, tell_of_training
-from ..settings import SETTINGS, is_unfinished
-from ..shape import DIGITS, SEED, TEXT
+from ..settings import SETTINGS, Flags, flags_in, is_unfinished, normalised
 from ..steps import read_stamp
 from ..training.checkpoints import newest_updates, updates_in
-
-RECORD = {"arch": TEXT, "task": TEXT, "seed": SEED, "flags": TEXT, "max_update?": DIGITS}
-"""Entries of ``run.json`` that are read."""
 
 
 class Pretrained:
@@ -33,13 +30,11 @@ class Pretrained:
         remedy = "give the output of scripts/train.sh and scripts/average.sh"
         if not read_prepared(run, remedy).is_text:
             raise Failure(f"{run} was not trained by scripts/train.sh on text: {remedy}")
-        record = read_shaped(run / "run.json", RECORD, remedy)
-        if record["task"] != "masked_lm":
-            raise Failure(f"{run} was trained for {record['task']}, and masked_lm is needed: {remedy}")
-        self.arch: str = record["arch"]
-        self.seed = int(record["seed"])
-        self.flags: List[str] = record["flags"].split()
-        self.max_update = int(record.get("max_update") or 0)
+        record = read_record(run, remedy)
+        if record.task != "masked_lm":
+            raise Failure(f"{run} was trained for {record.task}, and masked_lm is needed: {remedy}")
+        self.arch, self.seed, self.flags = record.arch, record.seed, record.flags.split()
+        self.max_update = record.max_update
         tell_of_training(run)
 
     @cached_property
@@ -48,19 +43,26 @@ class Pretrained:
         return read_blocks(self.checkpoint).tokens
 
     @property
+    def model_flags(self) -> Flags:
+        """Those flags of its training that are about the model."""
+        from fairseq.models import ARCH_MODEL_REGISTRY
+
+        import fairseq_rope  # noqa: F401  (registers the architectures)
+
+        parser = Parser(None, add_help=False)
+        ARCH_MODEL_REGISTRY[self.arch].add_args(parser)
+        known = {option for action in parser._actions for option in action.option_strings}
+        return {name: words for name, words in flags_in(self.flags).items() if name in known}
+
+    @property
     def settings(self) -> str:
         """The settings of the training; empty if its folder does not say."""
         path = self.run / SETTINGS
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+        return normalised(path.read_text(encoding="utf-8")) if path.is_file() else ""
 
     def files(self) -> List[str]:
         """A line for each file on which a fine-tuning depends, with its hash."""
         return [f"{name} {sha256(self.run / name)}" for name in (self.checkpoint.name, NAME, "dict.txt")]
-
-    def check(self, settings: str) -> None:
-        """Raises Failure if a file is not the one that the settings of a fine-tuning name."""
-        if not set(self.files()) <= set(settings.splitlines()):
-            raise Failure(f"{self.run}: its model has changed meanwhile: call again to fine-tune the new one")
 
     def entry(self) -> Dict[str, Any]:
         """What a result file says of the model.

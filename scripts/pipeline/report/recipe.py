@@ -1,210 +1,131 @@
-"""The content of the report on one recipe, as plain data: its systems, columns about them, the answer, variants."""
+"""The content of the report as plain data, from result files and benchmark files."""
 
-import re
-from typing import Any, Dict, List, Optional, Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean as mean
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..results.file import Result, wanted_updates
-from ..scoring.kinds import METRICS
+from ..command import Failure, say
+from ..files import read_lines
+from ..results.file import Result, read_results
+from ..scoring.metrics import METRICS
 from ..scoring.scored import BLEU
-from . import runs
-from .alike import changes, closest
-from .benchmarks import Steps
-from .claims import check, papers
-from .comparison import Comparison, choose_baseline, length_table, ranked, ranking_metric
-from .kinds import kind_of
-from .systems import VALIDATION, System, evaluation_sets, group, mean, spread, unfinished
-
-LAST, FALL = 0.2, 0.01
-"""A loss still falls if it falls by 1% or more over the last fifth of the updates."""
-
-PUBLISHED_TEST = "newstest2014"
-"""The test set of all published figures."""
-
-Recipe = Dict[str, Any]
+from .benchmarks import File, read_benchmarks, relative_steps
+from .comparison import Difference, choose_baseline, compare
+from .systems import System, evaluation_sets, group, metric_of, usable
 
 
-def make_recipe(
-    name: str,
-    results: Sequence[Result],
-    archs: Sequence[str] = (),
-    seeds: Sequence[int] = (),
-    arch: Optional[str] = None,
-    steps: Sequence[Steps] = (),
-) -> Recipe:
-    """The recipe from its results, with systems that the user wants or a paper published even if they were not run.
+class Recipe:
+    """One recipe, or all tasks of one recipe of fine-tuning; ``files`` are benchmarks, ``baseline`` an architecture."""
 
-    Args:
-        archs: the architectures that the user wants, each with ``seeds``.
-        arch: the baseline.
-        steps: of benchmarks.
+    def __init__(self, name: str, results: Sequence[Result], files: Sequence[File] = (), baseline: str = "") -> None:
+        self.name = name
+        self.systems = group(results)
+        """The best first."""
+        self.unfinished = [result for result in results if result.unfinished]
+        tests, self.validation = evaluation_sets(self.systems)
+        self.tests = tests or ["test"]
+        """The first one ranks."""
+        self.metric = metric_of(self.systems, self.tests[0])
+        self.is_tuned = any(result.grid for result in results)
+        known = {system: self.scores(system).values() for system in self.systems}
+        worth = {system: METRICS[self.metric].sign * mean(scores) for system, scores in known.items() if scores}
+        self.systems.sort(key=lambda system: (-worth.get(system, float("-inf")), system.name))
+        self.scored = [system for system in self.systems if system in worth]
+        self.baseline = choose_baseline(self.systems, baseline)
+        self.steps = relative_steps(files, self.baseline, self.systems) if self.baseline else {}
+        texts = {result.name: Path(result.file).with_suffix(".tsv") for result in reversed(results)}
+        lines = {name: read_lines(path)[1:] for name, path in texts.items() if path.is_file()}
+        self.translations = {name: [line.split("\t") for line in rows] for name, rows in lines.items()}
+        """By system: rows of source, translation and reference."""
+        self.pictures: Dict[str, Tuple[str, str]] = {}
+        """By file: caption and SVG."""
 
-    Returns:
-        ``systems``, best first, and columns with an entry for each of them; ``sets``, the test and validation sets,
-        also with columns, the ranking one first; the ``metric`` and its ``key``; ``answer``, ``claims`` and
-        ``variants``; and facts about the runs.
+    def scores(self, system: System) -> Dict[int, float]:
+        """What ranks, by seed: the score on the first test set, or the average over the tasks of a fine-tuning."""
+        if not self.is_tuned:
+            return system.scores(self.tests[0], self.metric)
+        tasks = [system.scores(task, metric_of(self.systems, task)) for task in self.tests]
+        return {seed: mean(task[seed] for task in tasks) for seed in tasks[0] if all(seed in task for task in tasks)}
+
+    def difference(self, system: System, other: System, test: str = "") -> Optional[Difference]:
+        """On a test set, by default by what ranks; None without a common seed."""
+        if test or not self.is_tuned:
+            test = test or self.tests[0]
+            return compare(system, other, test, metric_of(self.systems, test), self.systems)
+        own, others = self.scores(system), self.scores(other)
+        common = [seed for seed in own if seed in others]
+        first, second = (tuple(known[seed] for seed in common) for known in (own, others))
+        return Difference(first, second) if common else None
+
+    @cached_property
+    def differences(self) -> Dict[System, Difference]:
+        """To the baseline."""
+        found = {s: self.difference(s, self.baseline) for s in self.systems if self.baseline not in (None, s)}
+        return {system: difference for system, difference in found.items() if difference}
+
+    @property
+    def chance(self) -> Dict[str, float]:
+        """What the most frequent label alone would score in each task of a fine-tuning, as far as recorded."""
+        tests = [(task, test) for system in self.systems for task in self.tests for test in system.tests(task).values()]
+        keys = {task: metric_of(self.systems, task) for task in self.tests}
+        return {task: test.chance[keys[task]] for task, test in tests if keys[task] in test.chance}
+
+    @property
+    def close(self) -> List[System]:
+        """The systems that cannot be told from the best, the smallest first."""
+        found = {system: self.difference(system, self.scored[0]) for system in self.scored[1:]}
+        alike = [system for system, one in found.items() if one and one.p is not None and one.relation == "≈"]
+        return sorted(alike, key=lambda system: (system.parameters, -len(system.runs)))
+
+    def step(self, system: System) -> Optional[float]:
+        """The time of a training step in fp32, the baseline's being 1; None of variants, which have no benchmark."""
+        return self.steps.get(system.arch) if system.is_plain else None
+
+    @property
+    def size(self) -> str:
+        """The end of the architectures' names, if all have the same one: ``_base``."""
+        ends = {system.arch.rpartition("_")[2] for system in self.systems}
+        return f"_{ends.pop()}" if len(ends) == 1 else ""
+
+    def short(self, system: System) -> str:
+        """The name of a system without :attr:`size`."""
+        return system.name.replace(self.size, "", 1)
+
+
+class Report(NamedTuple):
+    """The whole report."""
+
+    recipes: List[Recipe]
+    benchmarks: List[File]
+    broken: List[str]  # why files are left out
+
+
+def read_report(paths: Sequence[Path], only: str = "", baseline: str = "") -> Report:
+    """Reads the report, without its pictures: all recipes or ``only`` one, those of translation first, and of these the
+    ones with the most text and runs. Also names files that it cannot use on stderr.
+
+    Raises:
+        Failure: there is nothing to report, or the baseline was not run.
     """
-    trained, cut, kind = group(results), unfinished(results), kind_of(results)
-    figures = papers()["published"].get(name, {})
-    tests, validation = evaluation_sets(trained)
-    tests = tests or [PUBLISHED_TEST if figures else "test"]
-    metric = ranking_metric(trained, tests[0], kind.task.metric)
-    baseline = choose_baseline(trained, arch, kind.baselines)
-    known = {result["arch"] for result in results if not result["variant"] and not result.get("unfinished")}
-    ran = ranked(trained, tests[0], metric)
-    measured = runs.choose_steps(ran, baseline, steps)
-    systems = [*ran, *(System(one) for one in dict.fromkeys([*archs, *figures]) if one not in known)]
-    for system in systems:
-        system.unfinished = [result["seed"] for result in cut if system.lacks(result)]
-        system.wanted = seeds
-    longer, comparison = _longer_sets(trained, tests) if kind.tested else [], Comparison(trained, metric)
-    names = [tests[0], *validation, *(test for test in tests[1:] if test not in longer), *longer] if systems else []
-    sets = [_evaluated(test, systems, baseline, comparison, tests[0], test in longer) for test in names]
-    return {
-        "name": name,
-        "kind": kind,
-        "systems": systems,
-        "ran": ran,  # those that were; they come first
-        "baseline": baseline,
-        "speed": [runs.speed(system, baseline) for system in ran],  # of training, the baseline's being 1
-        "step": [runs.step(system, baseline, measured) for system in ran],  # its time, the baseline's being 1
-        "measured": measured,  # the benchmark of it
-        "published": ["" if s.variant else figures.get(s.arch, [""])[0] for s in systems],
-        "figures": figures if PUBLISHED_TEST in tests[0] else {},  # score and source by architecture
-        "sets": sets,
-        "metric": METRICS[metric],
-        "key": metric,
-        "answer": _answer(ran, baseline, tests[0], comparison),
-        "claims": check(papers()["claim"], trained, tests[0], longer[-1] if longer else None, comparison),
-        "variants": _variants(trained, [*validation[:1], tests[0]], comparison),
-        "unfinished": cut,
-        "made": runs.made(ran, cut, baseline, kind.tokens),
-        "signatures": _signatures(trained, sets, kind.settings),
-        "pictures": {},  # kind to file
-        "correlations": [],  # pictures: file, system, seed, encodings, sides
-        "rotations": [],  # the lines of the picture "decay", each with its systems
-    }
+    found, broken, others = read_results(paths)
+    results, clashing = usable(found)
+    for reason in (broken := [*broken, *clashing]):
+        say(f"left out: {reason}")
+    named: Dict[str, List[Result]] = {}
+    for result in results:
+        name = result.recipe.removesuffix(f"_{next(iter(result.tests), '')}") if result.grid else result.recipe
+        named.setdefault(name, []).append(result)
+    place, there = ", ".join(map(str, paths)), ", ".join(named) or "nothing"
+    if not named or only not in ("", *named):
+        raise Failure(f"{place} has no result of {only or 'a recipe'}, but of {there}: run scripts/reproduce.sh first")
+    files = read_benchmarks(others)
+    recipes = [Recipe(name, own, files, baseline) for name, own in named.items() if only in ("", name)]
+    if not any(recipe.baseline or not recipe.systems for recipe in recipes):
+        raise Failure(f"{place} has no result of the baseline '{baseline}': run it, or name another")
 
+    def order(recipe: Recipe) -> Tuple[bool, bool, int, int]:
+        pairs = max((result.data.get("pairs") or {}).get("train") or 0 for result in named[recipe.name])
+        return recipe.is_tuned, recipe.metric != BLEU, -pairs, -len(named[recipe.name])
 
-def _evaluated(
-    test: str, systems: Sequence[System], baseline: Optional[System], comparison: Comparison, first: str, longer: bool
-) -> Dict[str, Any]:
-    """A test or validation set, with columns that have an entry for each system, None if it is not known."""
-    metric = comparison.metric
-    entries = [entry for system in systems for entry in system.tests(test).values()]
-    validation = any(entry["subset"] == VALIDATION for entry in entries)
-    scores = {key: [spread(system.scores(test, key).values()) for system in systems] for key in METRICS}
-    means = [score.mean for score in scores[metric] if score]
-    words, counts = _source_words(systems, test), {entry["sentences"] for entry in entries}
-    joined = re.fullmatch(r"_x(\d+)", test[len(first) :]) if longer else None
-    return {
-        "name": test,
-        "validation": validation,
-        "scores": {key: column for key, column in scores.items() if key == metric or any(column)},  # by metric
-        "best": (max if METRICS[metric].higher_is_better else min)(means, default=None),
-        "differences": [  # to the baseline
-            comparison.difference(system, baseline, test) if baseline and system is not baseline else None
-            for system in systems
-        ],
-        "sentences": counts.pop() if len(counts) == 1 else None,
-        "words": (mean(words), max(words)) if words else None,  # of a source sentence, mean and most
-        "longer": longer,  # goes with the first set and has longer sentences
-        "joined": int(joined[1]) if joined else 0,  # sentences of the first set in one; 0 if it is another text
-        "kept": [_kept(system, test, first, metric) for system in systems],
-        "lengths": [] if validation else length_table(systems, test),
-    }
-
-
-def _kept(system: System, test: str, first: str, metric: str) -> Optional[float]:
-    """The percentage of the same run's score on the first set, the mean over seeds."""
-    base = system.scores(first, metric)
-    shares = [100 * score / base[seed] for seed, score in system.scores(test, metric).items() if base.get(seed)]
-    return mean(shares) if shares else None
-
-
-def _longer_sets(systems: Sequence[System], tests: Sequence[str]) -> List[str]:
-    """The test sets with longer sentences that belong to the first one, the longest last.
-
-    ``NAME_x2`` and ``NAME_x4`` have its sentences joined; ``NAME_long`` has another text.
-    """
-    longer = [test for test in tests[1:] if re.fullmatch(re.escape(tests[0]) + r"_(x\d+|long)", test)]
-    return sorted(longer, key=lambda test: mean(_source_words(systems, test) or [0]))
-
-
-def _source_words(systems: Sequence[System], test: str) -> List[int]:
-    """The source length in words of each sentence of a test set."""
-    entries = [entry for system in systems for entry in system.tests(test).values()]
-    return next((list(entry["statistics"]["source_words"]) for entry in entries if BLEU in entry["scores"]), [])
-
-
-def _answer(
-    systems: Sequence[System], baseline: Optional[System], test: str, comparison: Comparison
-) -> Optional[Dict[str, Any]]:
-    """The best system, by how much it is better, how sure that is, its costs; None if no system has the test set."""
-    metric = comparison.metric
-    run = [system for system in systems if system.scores(test, metric)]
-    if not run:
-        return None
-    best, second = run[0], run[1] if len(run) > 1 else None
-    pairs = [(system, comparison.difference(system, best, test)) for system in run[1:]]
-    compared = [(system, found) for system, found in pairs if found]
-    close = [system for system, found in compared if not found.significant]
-    against = second if best is baseline else best
-    seeds = [len(system.scores(test, metric)) for system in run]
-    smallest = min([best, *close], key=lambda system: (system.parameters, -len(system.scores(test, metric))))
-    return {
-        "best": best,
-        "next": second,
-        "difference": comparison.difference(against, baseline, test) if against and baseline else None,
-        "count": len(run),
-        "tested": any(found.p is not None for _, found in compared),
-        "close": close,  # not distinguishable from the best
-        "apart": [system for system, found in pairs if not found],  # without a common seed
-        "worse": sum(found.significant and not found.better for _, found in compared),
-        "smallest": smallest if smallest.parameters < best.parameters else None,
-        "seeds": (min(seeds), max(seeds)),
-        "falling": sum(any(still_falling(result) for result in system.results) for system in run),
-    }
-
-
-def still_falling(result: Result) -> bool:
-    """Whether the validation loss fell by :data:`FALL` or more over the last part :data:`LAST` of the updates.
-
-    A training that ``--patience`` ended had a better loss before its last ones.
-    """
-    if "--patience" in result["run"]["flags"].split() and result["training"]["updates"] < wanted_updates(result):
-        return False
-    curve = result["curve"]["valid"]
-    earlier = [nll for at, nll in zip(curve["updates"], curve["nll"]) if at <= (1 - LAST) * curve["updates"][-1]]
-    return bool(earlier) and curve["nll"][-1] <= (1 - FALL) * earlier[-1]
-
-
-def _variants(systems: Sequence[System], sets: Sequence[str], comparison: Comparison) -> Dict[str, Any]:
-    """Variants and their changes, their differences to the plain architecture by set, and verdicts of the first set."""
-    beside = [(system, closest(systems, system, system.arch)) for system in systems if system.variant]
-    pairs = [(system, plain) for system, plain in beside if plain]
-    found = {test: [comparison.difference(*pair, test) for pair in pairs] for test in sets}
-    decided = [(pair[0].label, one.verdict) for pair, one in zip(pairs, found[sets[0]]) if one]
-    return {
-        "systems": [system for system, _ in pairs],
-        "changes": [changes(*pair) for pair in pairs],
-        "differences": {test: column for test, column in found.items() if any(column)},
-        "verdicts": runs.grouped(decided, all_named=True),
-    }
-
-
-def _signatures(systems: Sequence[System], sets: Sequence[Dict[str, Any]], settings: str) -> List[Any]:
-    """Name and text for each metric, the tests (``p``) and the ``settings``, with systems if they differ."""
-    entries = [(s.label, entry) for s in systems for test in sets for entry in s.tests(test["name"]).values()]
-    names: Dict[Any, List[str]] = {}  # of the metrics, by signature: those with the settings are the same for several
-    for key, metric in METRICS.items():
-        named = [(label, entry["scores"].get(key, {}).get("signature", "")) for label, entry in entries]
-        for text, labels in runs.grouped(named):
-            names.setdefault((text, tuple(labels), settings and metric.name), []).append(metric.name)
-    found: List[Any] = [(", ".join(same), text, labels) for (text, labels, _), same in names.items()]
-    tests: Dict[str, List[str]] = {}  # by the signature of the test: over seeds it has the variances of the test set
-    for test in sets:
-        for text in dict.fromkeys(one.signature for one in test["differences"] if one and one.signature):
-            tests.setdefault(text, []).append(test["name"])
-    found += [(f"p on {', '.join(on)}" if len(tests) > 1 else "p", text, []) for text, on in tests.items()]
-    texts = runs.grouped((label, entry["settings"]) for label, entry in entries) if settings else []
-    return [*found, *((settings, *pair) for pair in texts)]
+    return Report(sorted(recipes, key=order), files, broken)

@@ -6,9 +6,8 @@ RUN/settings), the same number of updates, and the scores of every test set.
 
 from typing import Sequence
 
-from ..scoring.kinds import METRICS, first_metric
-from ..scoring.metrics import table as score_table
-from ..systems import System
+from ..scoring.metrics import METRICS, first_metric
+from ..scoring.table import table as score_table
 from .file import Result
 
 
@@ -16,37 +15,28 @@ def is_finished(result: Result, settings: str, max_update: int, average: int, te
     """Whether a result is from the run with these settings.
 
     Args:
-        result: content of a result file.
         settings: the lines of RUN/settings; if the data are not prepared here, without their line.
-        max_update: number of updates wanted.
         average: how many checkpoints the model is the mean of.
         tests: names of the test sets wanted.
     """
-    return (
-        not result.get("unfinished")
-        and set(settings.splitlines()) <= set(result.get("settings", "").splitlines())
-        and str(result["run"].get("max_update", result["training"]["updates"])) == str(max_update)
-        and result["training"]["averaged"] == average
-        and set(tests) <= set(result["tests"])
-    )
+    same = set(settings.splitlines()) <= set(result.settings.splitlines()) and result.training.averaged == average
+    return not result.unfinished and same and result.wanted_updates == max_update and set(tests) <= set(result.tests)
 
 
 def is_finished_otherwise(result: Result, settings: str, max_update: int, average: int) -> bool:
     """Whether a result is from a finished run with other settings, updates or averaged checkpoints."""
-    return not result.get("unfinished") and not is_finished(result, settings, max_update, average, [])
+    return not result.unfinished and not is_finished(result, settings, max_update, average, [])
 
 
 def summary(result: Result) -> str:
-    """The first metric of each test set, and the costs of the training."""
-    tests = [(name, first_metric(test["scores"]), test["scores"]) for name, test in result["tests"].items()]
-    scores = ", ".join(f"{name} {entries[metric]['score']:.2f}" for name, metric, entries in tests)
-    return f"{METRICS[tests[0][1]].name} {scores}; trained for {result['training']['seconds'] / 60:.0f} min"
+    """The first metric of each test set."""
+    metric = METRICS[key := first_metric(next(iter(result.tests.values())).scores)]
+    return f"{metric.name} " + ", ".join(
+        f"{name} {test.scores[key]['score']:.2f}" for name, test in result.tests.items()
+    )
 
 
 def table(results: Sequence[Result]) -> str:
     """The scores of the runs as aligned text, with a row for each test set."""
-    rows = []
-    for result in results:
-        name = f"{System(result['arch'], result['variant']).title} seed {result['seed']}"
-        rows += [{"name": name, "subset": test, "scores": entry["scores"]} for test, entry in result["tests"].items()]
-    return score_table(rows)
+    rows = [(f"{result.name} seed {result.seed}", *test) for result in results for test in result.tests.items()]
+    return score_table([{"name": name, "subset": subset, "scores": test.scores} for name, subset, test in rows])

@@ -15,28 +15,36 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple
 
-from ..command import Failure, fill, run, split_at_dashes, whole_number
-from ..files import read_shaped, sha256, write_json
+import msgspec
+
+from ..command import Failure, check_name, run, whole_number
+from ..files import read_as, sha256, write_json
 from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import NAME, read_text_language
+from ..provenance import read_record
 from ..settings import check_data, data_line
-from ..shape import TEXT, WHOLE
 from ..steps import Steps
 from ..tasks import TASKS, Task
 from .blocks import read_blocks
 from .generate import generate
-from .metrics import table
 from .options import averaged, check_subset, run_parser, tell_of_training
 from .scored import read_scored
+from .table import table
 
 VERSION = 3
 """Version of a score file's content; a set whose file has another version is evaluated again."""
 
 MASKS = "15% masked with seed 1"
-"""What scripts/evaluate.sh does to the blocks of a masked model, however it was trained."""
+SAME_FOR_ALL = {
+    **{"mask_prob": 0.15, "leave_unmasked_prob": 0.1, "random_token_prob": 0.1, "mask_stdev": 0.0},
+    **{"mask_multiple_length": 1, "mask_whole_words": False, "freq_weighted_replacement": False},
+    "shorten_method": "none",
+}
+"""What a masked model has to predict, however it was trained: models of one length are compared on the same
+positions, which are masked as in BERT."""
 
 LOSSES = ("nll_loss", "loss")
 """fairseq's names of the loss in bits per token; a criterion that smooths labels has both."""
@@ -44,23 +52,29 @@ LOSSES = ("nll_loss", "loss")
 LARGEST = 500.0
 """A loss in bits that no model has; the perplexity of a larger one is no number."""
 
-COUNTS = ("lines", "bytes", "tokens")
+
+class Counts(msgspec.Struct):
+    """The entries of ``prepare.json`` with the size of each set."""
+
+    lines: Dict[str, int]
+    bytes: Dict[str, int]
+    tokens: Dict[str, int]
 
 
 def main(argv: List[str]) -> None:
-    template, words = split_at_dashes(argv)
     parser = run_parser(__doc__, "prepare_text.sh")
     tokens = "tokens to evaluate at once; it does not affect the scores (default: 8000)"
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
-    options = parser.parse_args(words)
-    averaged(options.run)
+    options = parser.parse_args(argv)
+    for folder in (averaged(options.run), options.data):
+        check_name(str(folder))
     tell_of_training(options.run)
     with locked(options.run):
-        result = _evaluate_once(options, template)
+        result = _evaluate_once(options)
     print(table([result]))
 
 
-def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict[str, Any]:
+def _evaluate_once(options: argparse.Namespace) -> Dict[str, Any]:
     """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
     read_text_language(data)
@@ -75,14 +89,17 @@ def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict
     out = run / "scores" / f"{subset}.json"
 
     def work() -> None:
-        values = {**vars(options), "task": task.name, "checkpoint": checkpoint, "user_dir": USER_DIR}
         blocks = read_blocks(checkpoint)
         remedy = f"run scripts/prepare_text.sh --out {data} again"
-        counts = read_shaped(data / NAME, {unit: {subset: WHOLE} for unit in COUNTS}, remedy)
-        lines, size, tokens = (counts[unit][subset] for unit in COUNTS)
+        counts = read_as(data / NAME, Counts, remedy)
+        lines, size, tokens = (getattr(counts, unit).get(subset, 0) for unit in ("lines", "bytes", "tokens"))
         if not size or not tokens:
             raise Failure(f"{data / NAME} says that '{subset}' is empty: {remedy}")
-        output = generate(fill(template, **values), checkpoint, out, 0, "evaluate")
+        command = ["fairseq-validate", str(data / "bin"), "--user-dir", str(USER_DIR), "--task", task.name]
+        command += ["--path", str(checkpoint), "--valid-subset", subset, "--max-tokens", str(options.max_tokens)]
+        command += ["--model-overrides", str(SAME_FOR_ALL), "--sample-break-mode", "none", "--seed", "1"]
+        command += ["--required-batch-size-multiple", "1", "--log-format", "json"]
+        output = generate(command, checkpoint, out, 0, "evaluate")
         measured = read_measured(output, subset).over(blocks.counted(tokens) / tokens)
         settings = str(blocks) if task.predicts_all else f"{blocks}, {MASKS}"
         signature = f"fairseq-validate, {settings}{', each after <s>' if blocks.bos else ''}"
@@ -97,10 +114,10 @@ def _evaluate_once(options: argparse.Namespace, template: Sequence[str]) -> Dict
 
 def _task(run: Path) -> Task:
     """The task that a run was trained for."""
-    path, remedy = run / "run.json", "give the output of scripts/train.sh"
-    task = TASKS.get(read_shaped(path, {"task": TEXT}, remedy)["task"])
+    remedy = "give the output of scripts/train.sh"
+    task = TASKS.get(read_record(run, remedy).task)
     if task is None or not task.is_text:
-        raise Failure(f"{path} is not of a language model: {remedy}")
+        raise Failure(f"{run}/run.json is not of a language model: {remedy}")
     return task
 
 

@@ -10,7 +10,7 @@ from typing import IO, Iterator, List, Sequence
 from .. import progress
 from ..command import Failure
 from ..failures import last_error_in
-from ..files import replacing
+from ..files import remove_leftovers, replacing
 from ..processes import end
 
 SAFE = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
@@ -37,8 +37,7 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
     """
     output, log = out.with_suffix(".gen.txt"), out.with_suffix(".log")
     out.parent.mkdir(exist_ok=True)
-    for leftover in out.parent.glob(f".{out.stem}.*.tmp"):  # a kill -9 left it; this process holds the run's lock
-        leftover.unlink()
+    remove_leftovers(out.parent, f"{out.stem}.")
     log.unlink(missing_ok=True)  # a process that it left behind may still write to it
     with log.open("wb") as errors, replacing(output) as file:
         with _started(list(command), errors) as process:
@@ -71,6 +70,11 @@ def _failure(name: str, status: int, checkpoint: Path, log: Path) -> Failure:
     except CheckpointError as error:
         return Failure(str(error))
     reason = last_error_in(log)
+    if "--skip-invalid-size-inputs-valid-test" in reason:
+        return Failure(
+            f"{log.stem}: a line is longer than the model takes, train it with a larger "
+            "--max-source-positions, or leave that set out"
+        )
     if status < 0:
         reason = f"ended by signal {signal.Signals(-status).name}"
     return Failure(f"{name} failed: {reason} (log: {log})")

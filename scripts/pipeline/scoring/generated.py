@@ -9,8 +9,9 @@ from typing import Dict, List, Sequence
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
 
-from ..command import LONGEST, Failure, last_value
+from ..command import LONGEST, Failure
 from ..files import read_lines
+from ..settings import flags_in
 from .statistics import ROUNDED
 
 AGAIN = "run scripts/score.sh again"
@@ -96,10 +97,11 @@ def count_cut(path: Path, flags: Sequence[str]) -> int:
         path: the output of fairseq-generate.
         flags: those of the training (``--max-target-positions``) and of fairseq-generate.
     """
-    if float(last_value(flags, "--max-len-a") or 0):
+    given = {name: " ".join(words) for name, words in flags_in(flags).items()}
+    if float(given.get("--max-len-a", 0)):
         return 0
-    positions = int(last_value(flags, "--max-target-positions") or POSITIONS)  # </s> needs one of them
-    longest = min(int(last_value(flags, "--max-len-b") or LONGEST), positions - 1)
+    positions = int(given.get("--max-target-positions", POSITIONS))  # </s> needs one of them
+    longest = min(int(given.get("--max-len-b", LONGEST)), positions - 1)
     scores = [line.split()[1:] for line in read_lines(path) if line.startswith("P-")]  # of each token, and of </s>
     return sum(len(of_tokens) > longest for of_tokens in scores)
 

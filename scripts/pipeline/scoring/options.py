@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Iterable, List, Optional
 
 from ..command import Failure, Parser, say, to_path
-from ..files import read_shaped
+from ..provenance import read_record
 from ..settings import is_unfinished
-from ..shape import TEXT
 from ..steps import read_stamp
 
 UPDATES = re.compile(r"checkpoint_\d+_(\d{1,18})\.pt\b")
@@ -49,11 +48,7 @@ def tell_of_training(run: Path) -> None:
 
 def trained_flags(run: Path) -> List[str]:
     """The flags of a run's training; none if its folder does not say."""
-    record = run / "run.json"
-    if not record.is_file():
-        return []
-    flags: str = read_shaped(record, {"flags": TEXT}, "give the output of scripts/train.sh")["flags"]
-    return flags.split()
+    return read_record(run, "give the output of scripts/train.sh").flags.split()
 
 
 def check_subset(data: Path, subset: str, indices: Iterable[Path]) -> None:

@@ -11,27 +11,30 @@ translate a set again that was scored with the same settings. A legend under the
 """
 
 import argparse
+import re
 import shlex
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..command import BEAM, LENPEN, Failure, Parser, fill, run, say, split_at_dashes, whole_number
-from ..files import read_lines, sha256, write_json, write_text
+from ..command import BEAM, LENPEN, Failure, Parser, check_name, run, say, split_at_dashes, whole_number
+from ..files import read_json, read_lines, sha256, write_json, write_text
+from ..languages import has_spaces
 from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import read_languages, read_prepared
-from ..processing.base import Processing
-from ..processing.kinds import text_processing
-from ..processing.raw import check_raw
-from ..settings import check_data, data_line
+from ..settings import check_data, data_line, flags_in
 from ..steps import Steps
+from ..text import Text, text_processing
+from ..text.raw import check_raw
+from ..text.segments import of_documents, split_segments
 from .generate import generate
 from .generated import check_bleu, count_cut, read_generated
-from .kinds import FAIRSEQ
-from .metrics import score, standard_bleu, table
+from .metrics import FAIRSEQ, Texts, score
+from .metrics.bleu import standard_bleu
 from .options import averaged, check_subset, run_parser, tell_of_training, trained_flags
 from .scored import read_scored
 from .statistics import columns
+from .table import table
 
 VERSION = 2
 """Version of a score file's content; a set whose file has another version is scored again."""
@@ -41,30 +44,36 @@ SCORER = "fairseq-generate --scoring bleu"
 HAVE_OPTIONS = {"--beam": "--beam", "--lenpen": "--lenpen", "--max-tokens": "--max-tokens", "--gen-subset": "--subset"}
 """Flags of fairseq-generate, to the options of score.sh that set them."""
 
-SET_HERE = (
-    *("--path", "--user-dir", "--task", "--source-lang", "-s", "--target-lang", "-t", "--post-process", "--remove-bpe"),
-    *("--required-batch-size-multiple", "--scoring", "--checkpoint-suffix", "--checkpoint-shard-count"),
-)
-"""Flags that score.sh sets as it needs them."""
+POSITIONS = ("--max-source-positions", "--max-target-positions")
+"""Limits that fairseq-generate has of its own, and takes from no checkpoint."""
 
-NOT_TO_BE_SCORED = (
-    *("--nbest", "--quiet", "--results-path", "--sacrebleu", "--bpe", "--tokenizer", "--score-reference"),
-    *("--skip-invalid-size-inputs-valid-test", "--num-shards", "--shard-id"),
-    *("--distributed-world-size", "--distributed-rank"),
+DOCUMENT_LENGTH = ["--max-len-a", "2", "--max-len-b", "200"]
+"""The longest translation of a block of a document, where the user does not say: fairseq's own are 200 tokens."""
+
+OF_THE_SEARCH = (
+    *("--max-len-a", "--max-len-b", "--min-len", "--match-source-len", "--unnormalized", "--unkpen", "--temperature"),
+    *("--no-repeat-ngram-size", "--sampling", "--sampling-topk", "--sampling-topp", "--seed", "--no-seed-provided"),
+    *("--diverse-beam-groups", "--diverse-beam-strength", "--diversity-rate", "--lm-path", "--lm-weight"),
+    *("--retain-dropout", "--retain-dropout-modules", "--model-overrides", "--truncate-source"),
+    *("--fp16", "--bf16-weights", "--unpacked-weights", "--cpu", "--batch-size", "--max-sentences", "--num-workers"),
 )
-"""Flags that give another number of translations than one per sentence, or write them elsewhere."""
+"""Flags of fairseq-generate that leave one translation a sentence, found without a look at the reference.
+
+Others choose the data, write elsewhere or another number of translations (``--nbest``, ``--shard-id``), give the
+reference to the search (``--prefix-size``, ``--score-reference``), or are set here.
+"""
 
 
 def main(argv: List[str]) -> None:
-    template, words = split_at_dashes(argv)
-    words, flags = split_at_dashes(words)
+    words, flags = split_at_dashes(argv)
     parser = _parser()
     options = parser.parse_args(words)
     _check_flags(parser, flags)
-    averaged(options.run)
+    for folder in (averaged(options.run), options.data):
+        check_name(str(folder))
     tell_of_training(options.run)
     with locked(options.run):
-        result = _score_once(options, template, flags)
+        result = _score_once(options, flags)
     print(table([result]))
 
 
@@ -78,18 +87,16 @@ def _parser() -> Parser:
 
 
 def _check_flags(parser: Parser, flags: Sequence[str]) -> None:
-    """Refuses flags of fairseq-generate that contradict an option, or whose output cannot be scored."""
+    """Refuses flags of fairseq-generate that have an option here, or are none of the search."""
     for word in flags:
         flag = word.split("=", 1)[0]
         if flag in HAVE_OPTIONS:
             parser.error(f"{flag} does not go behind --: use the option {HAVE_OPTIONS[flag]}")
-        if flag in SET_HERE:
-            parser.error(f"{flag} does not go behind --: it is set here")
-        if flag in NOT_TO_BE_SCORED:
-            parser.error(f"{flag} does not go behind --: its output cannot be scored")
+        if re.match("--?[A-Za-z]", flag) and flag not in OF_THE_SEARCH:
+            parser.error(f"{flag} does not go behind --: only flags do that change the search and nothing else")
 
 
-def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Sequence[str]) -> Dict[str, Any]:
+def _score_once(options: argparse.Namespace, flags: Sequence[str]) -> Dict[str, Any]:
     """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
     source, target = read_languages(data)
@@ -115,26 +122,32 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
     if not prepared.from_text:  # the data line is then of the binarised files alone
         split_by = [data / name for name in prepared.split_by if (data / name).is_file()]
         steps.setting(" ".join([prepared.subwords, *map(sha256, split_by)]))
+    if not all(read_lines(sides[0])):
+        steps.setting("empty sources have empty translations")
     tokens = standard_bleu(target).tokenizer.signature()  # raises Failure before anything is translated
     if tokens != "13a":
         steps.setting(f"tokens {tokens}")
+    limit: List[str] = []
+    if prepared.document_tokens:
+        steps.setting("scored by document")
+        if not {"--max-len-a", "--max-len-b"} & set(flags):
+            limit = DOCUMENT_LENGTH
 
     def work() -> None:
-        values = {
-            **vars(options),
-            "source": source,
-            "target": target,
-            "post_process": processing.post_process and f"--post-process={processing.post_process}",
-            "checkpoint": path,
-            "user_dir": USER_DIR,
-        }
-        command = [*fill(template, **values), *flags]
-        generated = generate(command, path, out, len(read_lines(sides[1])))
+        command = ["fairseq-generate", str(data / "bin"), "--source-lang", source, "--target-lang", target]
+        command += ["--user-dir", str(USER_DIR), "--task", "fast_translation", "--path", str(path)]
+        command += ["--gen-subset", subset, "--beam", str(options.beam), "--lenpen", options.lenpen]
+        command += ["--max-tokens", str(options.max_tokens), "--scoring", "bleu"]
+        command += [f"--post-process={processing.post_process}"] if processing.post_process else []
+        trained = flags_in(trained_flags(run))
+        command += [word for flag in POSITIONS if flag in trained for word in (flag, *trained[flag])]
+        generated = generate([*command, *limit, *flags], path, out, len(read_lines(sides[1])))
         settings = ", ".join(
             [f"beam {options.beam}", f"lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])]
         )
         head = {"name": name, "subset": subset, "settings": settings, "checkpoint": checkpoint}
-        texts, scored = score_text(generated, sides[0], sides[1], processing)
+        counts = read_json(data / f"raw/{subset}.json") if prepared.document_tokens else None
+        texts, scored = score_text(generated, sides[0], sides[1], processing, counts)
         if cut := count_cut(generated, [*trained_flags(run), *flags]):
             say(f"{subset}: {cut} of {len(texts)} translations are as long as the search allows, and may be cut")
         write_text(out.with_name(f"{subset}.hyp.{target}"), "".join(f"{text}\n" for text in texts))
@@ -146,15 +159,18 @@ def _score_once(options: argparse.Namespace, template: Sequence[str], flags: Seq
 
 
 def score_text(
-    generated: Path, source: Path, reference: Path, processing: Processing
+    generated: Path, source: Path, reference: Path, processing: Text, counts: Optional[Mapping[str, Any]] = None
 ) -> Tuple[List[str], Dict[str, Any]]:
     """The translations in fairseq-generate's output as text, and their scores and statistics.
+
+    The translation of an empty source is empty, as in ``translate.sh``, whatever the model makes of ``</s>``.
 
     Args:
         generated: fairseq-generate's output.
         source: raw source text.
         reference: raw reference.
         processing: turns the output into text.
+        counts: the content of ``raw/SET.json``, if the lines are blocks of documents: documents are then scored.
 
     Raises:
         Failure: the output is not complete, or does not belong to these files.
@@ -165,12 +181,36 @@ def score_text(
         raise Failure(f"{source} has {len(sources)} lines, {reference} {len(references)}: run scripts/prepare.sh again")
     read = read_generated(generated, len(references), processing.post_process)
     check_bleu(read, generated)
-    check_raw(processing.text(read.targets), references, reference, "run scripts/prepare.sh again, on this text")
-    texts = processing.text(read.hypotheses)
-    scores = score(texts, references, lang)
-    scores[FAIRSEQ] = {"score": read.bleu, "signature": ", ".join([SCORER, *filter(None, [processing.figure])])}
-    statistics = columns(sources, texts, references, standard_bleu(lang))
-    return texts, {"target": lang, "sentences": len(references), "scores": scores, "statistics": statistics}
+    text = processing.text if counts is None else processing.blocks
+    check_raw(text(read.targets), references, reference, "run scripts/prepare.sh again, on this text")
+    texts = [text if line else "" for text, line in zip(text(read.hypotheses), sources)]
+    to_score = Texts(sources, texts, references, lang)
+    if counts is not None:
+        to_score = by_document(to_score, counts)
+    scores = score(to_score)
+    if counts is None:
+        scores[FAIRSEQ] = {"score": read.bleu, "signature": ", ".join([SCORER, *filter(None, [processing.figure])])}
+    statistics = columns(to_score.sources, to_score.hypotheses, to_score.references, standard_bleu(lang))
+    return texts, {"target": lang, "sentences": len(to_score.references), "scores": scores, "statistics": statistics}
+
+
+def by_document(texts: Texts, counts: Mapping[str, Any]) -> Texts:
+    """Blocks of documents as whole documents: one line each, without separators.
+
+    Args:
+        texts: a line for each block.
+        counts: the content of ``raw/SET.json``.
+    """
+    sides = (texts.sources, texts.hypotheses, texts.references)
+    blocks = [[split_segments(side) for side in block] for block in zip(*sides)]
+    documents = of_documents(blocks, counts)
+
+    def whole(side: int) -> List[str]:
+        gap = " " if side == 0 or has_spaces(texts.lang) else ""
+        return [gap.join(segment for block in document for segment in block[side]) for document in documents]
+
+    pairs = [[(hypothesis, reference) for _, hypothesis, reference in document] for document in documents]
+    return Texts(whole(0), whole(1), whole(2), texts.lang, pairs)
 
 
 if __name__ == "__main__":

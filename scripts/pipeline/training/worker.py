@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from ..files import copy
+from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..processes import end_with_parent
 from .checkpoints import LAST, by_updates, newest_updates
 
@@ -28,6 +29,8 @@ def main() -> None:
     end_with_parent()
     folder = Path(sys.argv[sys.argv.index("--save-dir") + 1])
     if int(os.environ.get("RANK", 0)) == 0:
+        held = locked(folder, AS_LONG_AS_IT_TAKES)  # until this process ends: who outlives its launcher writes last
+        held.__enter__()
         _check_progress(folder, restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)))
     from fairseq_cli.train import cli_main  # the first import of fairseq sets up the log
 

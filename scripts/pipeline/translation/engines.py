@@ -7,6 +7,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Sized, Tuple, Union
 
+import msgspec
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
@@ -16,12 +17,22 @@ from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
 
 from ..command import LONGEST, say
-from ..files import read_shaped
+from ..files import read_as
 from ..provenance import CPU_INFO
-from ..shape import WHOLE
+
+WORKER_TOKENS = 1000
+"""Padded source tokens that a worker of CTranslate2 translates at once on a CPU; more were slower (two workers of one
+thread each, int8: 752 words a second with 1,000, 491 with 4,000; 659 with one worker of two threads)."""
 
 Found = Tuple[List[str], int]
 """Translations, and how many of them are as long as the search allows."""
+
+
+class Config(msgspec.Struct):
+    """What an exported model says of itself."""
+
+    max_source_positions: int
+    max_target_positions: int
 
 
 class FairseqEngine:
@@ -33,9 +44,18 @@ class FairseqEngine:
         beam: hypotheses kept in the search.
         lenpen: exponent of the length in the score of a hypothesis.
         max_tokens: padded source tokens to translate at once.
+        limit: tokens of the longest translation.
     """
 
-    def __init__(self, folder: Path, languages: Tuple[str, str], beam: int, lenpen: float, max_tokens: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        languages: Tuple[str, str],
+        beam: int,
+        lenpen: float,
+        max_tokens: int,
+        limit: int = LONGEST,
+    ) -> None:
         named = dict(zip(("source_lang", "target_lang"), languages))  # which the checkpoint may lack
         self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=max_tokens, **named)
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
@@ -45,13 +65,13 @@ class FairseqEngine:
         self.beam, self.lenpen, self.max_tokens = beam, lenpen, max_tokens
         self.longest = int(self.hub.max_positions[0])
         """tokens of the longest source that the model accepts, ``</s>`` counted"""
-        self.max_length = min(LONGEST, int(self.hub.max_positions[1]) - 1)
+        self.max_length = min(limit, int(self.hub.max_positions[1]) - 1)
         """tokens of the longest translation that the search makes, before ``</s>``"""
 
     def search(self, sources: Sequence[str]) -> Found:
         tokens = [self.hub.binarize(source) for source in sources]
         self.hub.cfg.dataset.max_tokens = max([self.max_tokens, *map(len, tokens)])  # fairseq refuses a longer source
-        results = self.hub.generate(tokens, beam=self.beam, lenpen=self.lenpen)
+        results = self.hub.generate(tokens, beam=self.beam, lenpen=self.lenpen, max_len_b=self.max_length)
         found = [hypotheses[0]["tokens"] for hypotheses in results]
         return list(map(self.hub.string, found)), _full(found, self.max_length)
 
@@ -59,8 +79,10 @@ class FairseqEngine:
 class CTranslate2Engine:
     """CTranslate2's search on an export of the model folder; makes the export if there is none of this checkpoint.
 
+    On a CPU it has a worker of one thread for each of PyTorch's threads, which share the weights.
+
     Args:
-        folder, beam, lenpen, max_tokens: as in :class:`FairseqEngine`.
+        folder, beam, lenpen, max_tokens, limit: as in :class:`FairseqEngine`.
         quantization: number format of the export; None: ``float32``.
 
     Raises:
@@ -68,30 +90,36 @@ class CTranslate2Engine:
     """
 
     def __init__(
-        self, folder: Path, beam: int, lenpen: float, max_tokens: int, quantization: Optional[str] = None
+        self,
+        folder: Path,
+        beam: int,
+        lenpen: float,
+        max_tokens: int,
+        quantization: Optional[str] = None,
+        limit: int = LONGEST,
     ) -> None:
         package = engine()
-        threads = torch.get_num_threads()
+        on_gpu = package.get_cuda_device_count() > 0
+        self.workers = 1 if on_gpu else torch.get_num_threads()
         model = exported(folder, quantization)
-        config = read_shaped(model / "config.json", {"max_source_positions": WHOLE}, f"remove {model}")
-        self.longest = config["max_source_positions"]
+        config = read_as(model / "config.json", Config, f"remove {model}")
+        self.longest = config.max_source_positions
         try:
-            self.translator = package.Translator(str(model), device="auto", intra_threads=threads)
+            self.translator = package.Translator(str(model), device="auto", inter_threads=self.workers, intra_threads=1)
             self.translator.translate_batch([["a"]], max_decoding_length=1)  # on a GPU, this loads its libraries
         except RuntimeError as error:
-            hide = ", or set CUDA_VISIBLE_DEVICES= to translate on the CPU" if package.get_cuda_device_count() else ""
+            hide = ", or set CUDA_VISIBLE_DEVICES= to translate on the CPU" if on_gpu else ""
             raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it{hide}") from None
         if self.translator.device == "cpu" and saturates(quantization):
             say(f"this processor has no VNNI, without which {quantization} is less exact: compare BLEU without it")
-        self.max_length = min(LONGEST, config["max_target_positions"] - 1)
-        self.options = {
-            **search_options(beam, lenpen, self.max_length),
-            "max_batch_size": max_tokens,
-            "batch_type": "tokens",
-        }
+        self.max_length = min(limit, config.max_target_positions - 1)
+        self.max_tokens = max_tokens if on_gpu else min(max_tokens, WORKER_TOKENS)
+        self.options = {**search_options(beam, lenpen, self.max_length), "batch_type": "tokens"}
 
     def search(self, sources: Sequence[str]) -> Found:
-        results = self.translator.translate_batch([source.split() for source in sources], **self.options)
+        tokens = [source.split() for source in sources]
+        size = tokens_at_once(tokens, self.workers, self.max_tokens)
+        results = self.translator.translate_batch(tokens, max_batch_size=size, **self.options)
         found = [result.hypotheses[0] for result in results]
         # without the last token: </s>, or the token that fairseq replaces by </s> at the limit
         texts = [" ".join(token for token in tokens[:-1] if token != "<s>") for tokens in found]
@@ -119,12 +147,13 @@ def build_engine(
     lenpen: float,
     max_tokens: int,
     quantization: Optional[str] = None,
+    limit: int = LONGEST,
 ) -> Engine:
     """The engine of this name. With ``auto``: CTranslate2, the faster one on a CPU, unless it cannot translate.
 
     Args:
         name: ``fairseq``, ``ctranslate2`` or ``auto``.
-        folder, languages, beam, lenpen, max_tokens, quantization: as in the engines.
+        folder, languages, beam, lenpen, max_tokens, quantization, limit: as in the engines.
 
     Raises:
         CheckpointError, ValueError: as the engines do.
@@ -133,16 +162,22 @@ def build_engine(
     if automatic and (torch.cuda.is_available() or importlib.util.find_spec("ctranslate2") is None):
         name = "fairseq"
     if name == "fairseq":
-        return FairseqEngine(folder, languages, beam, lenpen, max_tokens)
+        return FairseqEngine(folder, languages, beam, lenpen, max_tokens, limit)
     try:
-        return CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization)
+        return CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization, limit)
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:
         if not automatic:
             raise
         say(f"fairseq translates, because CTranslate2 cannot: {error}")
-        return FairseqEngine(folder, languages, beam, lenpen, max_tokens)
+        return FairseqEngine(folder, languages, beam, lenpen, max_tokens, limit)
+
+
+def tokens_at_once(sources: Sequence[Sequence[str]], workers: int, most: int) -> int:
+    """How many padded tokens a worker translates at once, so that all of them have something to do."""
+    longest = max(map(len, sources))
+    return max(longest, min(most, -(-longest * len(sources) // workers)))
 
 
 def search_options(beam: int, lenpen: float, max_length: int) -> Dict[str, Any]:

@@ -14,7 +14,7 @@ import os
 import select
 import signal
 import sys
-from typing import TYPE_CHECKING, Callable, List, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, List, Sequence, TypeVar
 
 from tqdm import tqdm
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .translator import Translator
 
 ENGINES = ("auto", "fairseq", "ctranslate2")
-CHUNK = 200  # sentences
+CHUNK, BLOCKS = 200, 20  # sentences or blocks at a time
+Item = TypeVar("Item")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -43,7 +44,14 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument(
         "--interactive", action="store_true", help="answer each line before reading the next, as in a terminal"
     )
+    parser.add_argument(
+        "--cut", action="store_true", help="of lines that are too long for the model, translate the beginning"
+    )
+    text = "translate documents, with empty lines between them, in blocks as long as those of the training"
+    parser.add_argument("--documents", action="store_true", help=text)
     args = parser.parse_args(argv)
+    if args.documents and (args.interactive or sys.stdin.isatty()):
+        parser.error("--documents reads the whole text first: give it on stdin, without --interactive")
     if args.quantization and args.engine == "fairseq":
         parser.error("--quantization is for --engine ctranslate2")
     if args.quantization:
@@ -62,7 +70,14 @@ def _load(args: argparse.Namespace) -> "Translator":
     if not checkpoint.is_file():
         raise Failure(f"{checkpoint}: no such checkpoint: run scripts/average.sh --run {args.run} --data DATA first")
     with as_failure():
-        return Translator(args.run, args.beam, float(args.lenpen), engine=args.engine, quantization=args.quantization)
+        return Translator(
+            args.run,
+            args.beam,
+            float(args.lenpen),
+            engine=args.engine,
+            quantization=args.quantization,
+            documents=args.documents,
+        )
 
 
 def _answer(args: argparse.Namespace) -> None:
@@ -84,12 +99,15 @@ def _answer(args: argparse.Namespace) -> None:
                 return
             answer = ""
             try:
-                (answer,) = translator.translate([_decode(line).removesuffix("\n")])
-                problem = f"its translation {_may_be_cut(translator)}" if translator.cut else ""
-            except (Failure, ValueError) as error:
+                sources = translator.split([_decode(line).removesuffix("\n")], number, args.cut)
+                (answer,) = translator.search(sources)
+                problem = f"line {number}: its translation {_may_be_cut(translator)}" if translator.cut else ""
+            except Failure as error:
+                problem = f"line {number}: {error}"
+            except ValueError as error:
                 problem = str(error)
             if problem:
-                print(f"{script_name()}: line {number}: {problem}", file=sys.stderr, flush=True)
+                print(f"{script_name()}: {problem}", file=sys.stderr, flush=True)
             print(answer, flush=True)
     finally:
         if terminal:
@@ -118,28 +136,50 @@ def _read_all() -> List[str]:
 
 
 def _translate(args: argparse.Namespace, lines: Sequence[str]) -> None:
-    """Translates all lines; a progress bar follows unless the translations appear on the same screen.
+    """Translates all lines.
 
     Raises:
-        Failure: a line is longer than the model accepts.
+        Failure: a line is longer than the model accepts; nothing is translated.
     """
     translator = _load(args)
-    hidden = sys.stdout.isatty() or not sys.stderr.isatty()  # on one screen with the translations
+    sources: List[str] = []
+    for chunk in _chunks(lines, "split"):
+        with as_failure():
+            sources += translator.split(chunk, len(sources) + 1, args.cut)
+    if args.documents:
+        return _translate_documents(translator, sources)
     cut = 0
-    bar = tqdm(total=len(lines), unit=" sentences", desc="translate", disable=hidden)
-    for start in range(0, len(lines), CHUNK):
-        chunk = lines[start : start + CHUNK]
-        try:
-            translations = translator.translate(chunk)
-        except ValueError as error:
-            raise Failure(f"in the sentences from line {start + 1} on, {error}") from None
-        for line in translations:
+    for chunk in _chunks(sources, "translate"):
+        for line in translator.search(chunk):
             print(line, flush=True)
         cut += translator.cut
-        bar.update(len(chunk))
-    bar.close()
     if cut:
         say(f"{cut} of {len(lines)} translations {_may_be_cut(translator)}")
+
+
+def _translate_documents(translator: "Translator", sources: Sequence[str]) -> None:
+    """Translates documents; each line of the output is the translation of that line of the input."""
+    blocks, wrong, cut, written = translator.blocks(sources), 0, 0, 0
+    for chunk in _chunks(blocks, "translate", BLOCKS):
+        translations, count = translator.search_blocks([[sources[i] for i in block] for block in chunk])
+        wrong, cut = wrong + count, cut + translator.cut
+        for i, line in zip(itertools.chain(*chunk), itertools.chain(*translations)):
+            print("\n" * (i - written) + line, flush=True)
+            written = i + 1
+    print("\n" * (len(sources) - written), end="", flush=True)
+    if wrong:
+        say(f"{wrong} of {len(blocks)} blocks came back with another number of segments: translated one by one")
+    if cut:
+        say(f"{cut} translations {_may_be_cut(translator)}")
+
+
+def _chunks(items: Sequence[Item], label: str, size: int = CHUNK) -> Iterator[Sequence[Item]]:
+    """A part of the items at a time, under a progress bar that is not on one screen with the translations."""
+    hidden = sys.stdout.isatty() or not sys.stderr.isatty()
+    with tqdm(total=len(items), unit=" sentences" if size == CHUNK else " blocks", desc=label, disable=hidden) as bar:
+        for start in range(0, len(items), size):
+            yield items[start : start + size]
+            bar.update(len(items[start : start + size]))
 
 
 def _may_be_cut(translator: "Translator") -> str:

@@ -1,13 +1,15 @@
 """A trained model with the text processing of ``scripts/prepare.sh`` around it."""
 
+from itertools import groupby
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 from fairseq_rope.checkpoints.model_folder import REMEDY, read_dictionary, read_languages, types
 
-from ..command import Failure
+from ..command import LONGEST, Failure, say
 from ..prepared import read_prepared
-from ..processing.kinds import text_processing
+from ..text import text_processing
+from ..text.segments import join_segments, packed, split_segments
 from .engines import build_engine
 
 
@@ -21,10 +23,11 @@ class Translator:
         max_tokens: padded source tokens to translate at once.
         engine: ``fairseq``, ``ctranslate2``, or ``auto``: see :func:`.engines.build_engine`.
         quantization: number format of CTranslate2's copy of the model; None: ``float32``.
+        documents: whether to translate documents, by :meth:`search_blocks`, with a model that was trained on some.
 
     Raises:
         CheckpointError: a file is missing or cannot be used.
-        Failure: a file of the text processing is missing or damaged.
+        Failure: a file of the text processing is missing or damaged, or the model was not trained on documents.
         ValueError: CTranslate2 cannot be used with this model.
     """
 
@@ -36,6 +39,7 @@ class Translator:
         max_tokens: int = 4000,
         engine: str = "fairseq",
         quantization: Optional[str] = None,
+        documents: bool = False,
     ) -> None:
         prepared = read_prepared(folder, REMEDY)
         if prepared.is_text:
@@ -44,25 +48,79 @@ class Translator:
         prepared.check([file for file in folder.iterdir() if file.name in prepared.sha256], REMEDY)
         self.processing = text_processing(folder, prepared, source, target)
         self.processing.load(REMEDY, types(read_dictionary(folder / f"dict.{source}.txt", REMEDY)))
-        self.engine = build_engine(engine, folder, (source, target), beam, lenpen, max_tokens, quantization)
+        self.block_tokens = prepared.document_tokens
+        """of the longest training block; 0: the model was trained on sentences"""
+        if documents and not self.block_tokens:
+            raise Failure(f"{folder} was trained on sentences: leave out --documents, or train on documents")
+        limit = 2 * self.block_tokens + LONGEST if documents else LONGEST
+        self.engine = build_engine(engine, folder, (source, target), beam, lenpen, max_tokens, quantization, limit)
         self.cut = 0
-        """translations of the last call that are as long as the search allows, and may be cut"""
+        """translations of the last search that are as long as the search allows, and may be cut"""
+
+    def split(self, sentences: Sequence[str], first: int = 1, cut: bool = False) -> List[str]:
+        """The tokens of raw sentences, for :meth:`search`.
+
+        Args:
+            first: number of the first one, for messages.
+            cut: whether to keep the beginning of a sentence that is longer than the model accepts, and say so.
+
+        Raises:
+            ValueError: a sentence is longer than that, and ``cut`` is not set.
+        """
+        sources, most = self.processing.split(sentences), self.engine.longest - 1  # </s> comes to them
+        for i, tokens in enumerate(source.split() for source in sources):
+            if len(tokens) > most:
+                problem = f"line {first + i}: {len(tokens):,} tokens, and the model takes {most:,} at most"
+                if not cut:
+                    raise ValueError(f"{problem}: split it, or give --cut")
+                say(f"{problem}: its beginning is translated")
+                sources[i] = " ".join(tokens[:most])
+        return sources
+
+    def search(self, sources: Sequence[str]) -> List[str]:
+        """Translations of the tokens of sentences; that of an empty sentence is empty."""
+        given = {i: source for i, source in enumerate(sources) if source}
+        translations = [""] * len(sources)
+        self.cut = 0
+        if given:
+            hypotheses, self.cut = self.engine.search(list(given.values()))
+            for i, translation in zip(given, self.processing.join(hypotheses)):
+                translations[i] = translation
+        return translations
+
+    def blocks(self, sources: Sequence[str]) -> List[List[int]]:
+        """The numbers of the lines that make each block of a text; empty lines, which end documents, are in none."""
+        found: List[List[int]] = []
+        for filled, lines in groupby(range(len(sources)), key=lambda i: bool(sources[i])):
+            if filled:
+                found += map(list, packed(list(lines), self.block_tokens, lambda i: len(sources[i].split())))
+        return found
+
+    def search_blocks(self, blocks: Sequence[Sequence[str]]) -> Tuple[List[List[str]], int]:
+        """Translates blocks, each in one piece, or segment by segment if its translation has another number of them.
+
+        Args:
+            blocks: the tokens of the segments of each.
+
+        Returns:
+            Their translations, and the number of blocks that were translated segment by segment.
+        """
+        found, self.cut = self.engine.search([join_segments(block) for block in blocks])
+        split = [split_segments(tokens) for tokens in found]
+        wrong = [i for i, block in enumerate(blocks) if len(split[i]) != len(block)]
+        if alone := [segment for i in wrong for segment in blocks[i]]:
+            again, cut = self.engine.search(alone)
+            self.cut += cut
+            segments = iter(" ".join(split_segments(tokens)) for tokens in again)
+            for i in wrong:
+                split[i] = [next(segments) for _ in blocks[i]]
+        texts = iter(self.processing.join([segment for block in split for segment in block]))
+        return [[next(texts) for _ in block] for block in split], len(wrong)
 
     def translate(self, sentences: Sequence[str]) -> List[str]:
-        """Translates raw sentences; an empty sentence stays empty.
+        """Translates raw sentences.
 
         Raises:
             ValueError: a sentence is longer than the model accepts.
         """
-        sources = {i: source for i, source in enumerate(self.processing.split(sentences)) if source}
-        translations = [""] * len(sentences)
-        longest = self.engine.longest
-        for i, source in sources.items():
-            if len(source.split()) >= longest:  # </s> comes to them
-                raise ValueError(f"sentence {i + 1} has more than {longest} tokens: split it")
-        self.cut = 0
-        if sources:
-            hypotheses, self.cut = self.engine.search(list(sources.values()))
-            for i, translation in zip(sources, self.processing.join(hypotheses)):
-                translations[i] = translation
-        return translations
+        return self.search(self.split(sentences))

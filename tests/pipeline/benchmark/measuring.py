@@ -1,41 +1,39 @@
 """Command lines of the benchmarks on tiny models, and the result that they write."""
 
+import argparse
 import json
 import shlex
 
 import torch
 
+from pipeline.benchmark import machine
 from pipeline.benchmark.__main__ import main
-from pipeline.benchmark.kinds import KINDS
 from pipeline.paths import ROOT
 from pipeline.provenance import code
 
-SIDES = ("encoder", "decoder")
 SIZES = {"layers": 1, "embed-dim": 32, "ffn-embed-dim": 64, "attention-heads": 4}
-FLAGS = [
-    "--",
-    "--dropout",
-    "0",
-    *(word for side in SIDES for name, size in SIZES.items() for word in (f"--{side}-{name}", str(size))),
-]
-TRAIN = ["train", "--vocabulary", "100", "--tokens", "100", "--repeats", "2", "--device", "cpu"]
-DECODE = ["decode", "--vocabulary", "100", "--length", "5", "--repeats", "2", "--device", "cpu"]
+SMALL = [word for side in ("encoder", "decoder") for name, n in SIZES.items() for word in (f"--{side}-{name}", str(n))]
+FLAGS = ["--", "--dropout", "0", *SMALL]
+SHARED = ["--vocabulary", "100", "--repeats", "2", "--device", "cpu"]
+TRAIN, DECODE = ["train", "--tokens", "100", *SHARED], ["decode", "--length", "5", *SHARED]
 SPREAD = ["seconds", "quartiles (s)", "times as fast", "quartiles"]
 CPU = torch.device("cpu")
-TRANSLATION = KINDS["translation"]
 
 
-def measured(tmp_path, capsys, *words):
+def options(task, *flags):
+    return argparse.Namespace(task=task, vocabulary=100, flags=flags, device=CPU)
+
+
+def measured(tmp_path, capsys, monkeypatch, *words):
     """The result that a command writes, whose rows it prints."""
+    monkeypatch.setattr(machine, "SECONDS", 0.01)
     out = tmp_path / "out.json"
     own, flags = (words[: words.index("--")], words[words.index("--") :]) if "--" in words else (words, ())
     main([*own, "--out", str(out), *flags])
-    result, printed = json.loads(out.read_text()), capsys.readouterr().out.splitlines()
-    assert printed[0] == "| " + " | ".join(result["rows"][0]) + " |" and printed[2].count(" | ") == printed[0].count(
-        " | "
-    )
-    shown = ["PATH" if word.startswith("/") else word for word in own]
-    assert result["command"] == shlex.join(["scripts/benchmark.sh", *shown, "--out", "PATH", *flags])
-    assert result["commit"] == code(ROOT)
-    assert result["machine"]["torch"] == torch.__version__ and list(tmp_path.iterdir()) == [out]
+    result, (head, _, *rows) = json.loads(out.read_text()), capsys.readouterr().out.splitlines()
+    assert head == "| " + " | ".join(result["rows"][0]) + " |"
+    for row, line in zip(result["rows"], rows):
+        assert line == "| " + " | ".join(map(str, row.values())) + " |"
+    assert result["command"] == shlex.join(["scripts/benchmark.sh", *own, "--out", "PATH", *flags])
+    assert result["commit"] == code(ROOT) and result["machine"]["torch"] == torch.__version__
     return result

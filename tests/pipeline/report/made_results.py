@@ -1,124 +1,107 @@
 """Small result files for tests of the report: text of a few words, spoiled at a rate, with its real scores."""
 
 import random
-import re
 from functools import cache
 
-from pipeline.report.data import Wanted, read_report
-from pipeline.report.render import seeds, to_markdown
+from pipeline.report.recipe import read_report
 from pipeline.results.file import FORMAT, write_result
 from pipeline.scoring.statistics import bleu, columns, rows
 
+SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "transformer_learned_tiny"
 WORDS = [f"w{i}" for i in range(40)]
-SUBSETS = {"test": "test", "val": "valid", "test_x2": "test1", "test_x4": "test2", "test_long": "test3"}
-LENGTHS = {"test_x2": 2, "test_x4": 4, "test_long": 3}
-MACHINE = "x86_64, 2 cores"
+SUBSETS = {"test": "test", "val": "valid", "test_x2": "test1", "test_x4": "test2"}
+LENGTHS = {"test_x2": 2, "test_x4": 4}
 
 
 @cache
 def scored(name, rate):
-    """Of one test set: ``rate`` of the words are wrong; equal rates have equal output."""
+    """One test set: ``rate`` of the words are wrong; equal rates have equal output."""
     chance = random.Random(name)
-    factor = LENGTHS.get(name, 1)
-    references = [[chance.choice(WORDS) for _ in range(factor * chance.randrange(6, 12))] for _ in range(60)]
+    sizes = [LENGTHS.get(name, 1) * chance.randrange(6, 12) for _ in range(60)]
+    references = [[chance.choice(WORDS) for _ in range(size)] for size in sizes]
     spoil = random.Random(f"{name} {rate}")
     output = [["x" if spoil.random() < rate else word for word in words] for words in references]
     sentences, hypotheses = ([" ".join(words) for words in text] for text in (references, output))
     statistics = columns(sentences, hypotheses, sentences)
-    score = {"score": round(bleu(rows(statistics)), 2), "signature": "s"}
+    scores = {"sacrebleu": {"score": round(bleu(rows(statistics)), 2), "signature": "s"}}
     return {
         "subset": SUBSETS.get(name, name),
         "sentences": len(sentences),
         "settings": "beam 4",
-        "scores": {"sacrebleu": score},
+        "scores": scores,
         "statistics": statistics,
     }
 
 
 def exact_bleu(name, rate):
-    """Of the same, not rounded."""
+    """The same, not rounded."""
     return bleu(rows(scored(name, rate)["statistics"]))
 
 
-def result(folder, arch, seed=1, variant="", flags="", parameters=1000, speed=100, machine=MACHINE, **options):
+def result(folder, arch, seed=1, variant="", flags="", updates=20, run=None, training=None, more=None, **rates):
     """Writes the file of a run.
 
     Args:
-        measured: ``threads`` and ``jobs``, if they are recorded.
-        unfinished: the reason.
-        more: further entries.
-        updates: that it reached.
-        wanted: how many it was to reach (20).
-        rates: of each test set, how much of it is wrong; all others become names of test sets.
+        run, training, more: further entries.
+        rates: of each test set, how much of it is wrong.
     """
-    measured, reason, more = options.pop("measured", {}), options.pop("unfinished", ""), options.pop("more", {})
-    wanted = options.pop("wanted", 20)
-    updates, rates = options.pop("updates", 20), options.pop("rates", {}) | options
-    points = {"updates": [updates], "seconds": [9], "nll": [2.0]}
+    points = {"updates": [10, updates], "seconds": [5, 9], "nll": [3.0, 2.0]}
+    costs = {"parameters": 1000, "updates": updates, "averaged": 5, "devices": [], "target_tokens_per_second": 100}
     made = {
         "format": FORMAT,
         "recipe": "small",
         "variant": variant,
         "arch": arch,
         "seed": seed,
-        "entries": {},
-        **({"unfinished": reason} if reason else {}),
         "run": {
             "command": f"scripts/train.sh --arch {arch} --seed {seed}",
             "flags": f"--arch {arch} --seed {seed} {flags}".strip(),
             "versions": {"python": "3"},
-            "machine": machine,
-            "max_update": str(wanted),
-            **measured,
+            "machine": "x86_64, 2 cores",
+            "max_update": "20",
+            **(run or {}),
         },
-        "training": {
-            "parameters": parameters,
-            "parameters_trained": parameters,
-            "updates": updates,
-            "target_tokens": 5000,
-            "target_tokens_per_update": 250.0,
-            "seconds": 50,
-            "target_tokens_per_second": speed,
-            "devices": [],
-            "averaged": 5,
-        },
+        "training": {**costs, **(training or {})},
         "data": {},
         "curve": {"train": points, "valid": points},
         "tests": {name: scored(name, rate) for name, rate in rates.items()},
-        **more,
+        **(more or {}),
     }
-    path = folder / f"small-{arch}-{variant}-seed{seed}.json"
+    path = folder / f"{made['recipe']}-{arch}-{variant}-seed{seed}.json"
     write_result(made, path)
     return path
 
 
-def recipe(folder, name="small", **wanted):
-    """The data of one recipe of the results in a folder."""
-    return next(one for one in read_report([folder], Wanted(**wanted)).recipes if one["name"] == name)
+def scores(**values):
+    return {key: {"score": value, "signature": "x"} for key, value in values.items()}
 
 
-def row(made, arch, variant=""):
-    """What the columns of a recipe have of one system; of its sets by their names."""
-    place = [system.label for system in made["systems"]].index((arch, variant))
-    sets = {key: {one["name"]: one[key][place] for one in made["sets"]} for key in ("differences", "kept")}
-    scores = {one["name"]: {key: column[place] for key, column in one["scores"].items()} for one in made["sets"]}
-    measured = {key: made[key][place] for key in ("speed", "step") if made["systems"][place].runs}
-    shown = seeds(made["systems"][place], made["sets"][0]["name"], made["key"])
-    return {**sets, "scores": scores, **measured, "seeds": shown}
+def model(folder, arch, perplexity, seed=1, tokens=500, blocks="blocks"):
+    """The result file of a language model."""
+    test = {"subset": "test", "sentences": 7, "settings": blocks, "scores": scores(perplexity=perplexity)}
+    more = {"recipe": "books", "tests": {"test": test}, "data": {"tokens": {"test": tokens, "train": 1000}}}
+    return result(folder, arch, seed, more=more)
 
 
-def markdown(folder, **wanted):
-    return to_markdown(read_report([folder], Wanted(**wanted)))
+def tuned(folder, arch, task, seed=1, way="", rates=(3e-5,), updates=2000, **values):
+    """The result file of a fine-tuning; ``way`` and ``updates`` are of the model before."""
+    settings = f"median of 3 seeds, learning rate {rates[0]:g}"
+    test = {"subset": "dev", "sentences": 9, "settings": settings, "scores": scores(**values)}
+    cells = [(rate, gap) for rate in rates for gap in ((0, 1, -1) if rate == rates[0] else (50,))]
+    grid = [{"learning_rate": rate, "seed": 1, **{key: v + gap for key, v in values.items()}} for rate, gap in cells]
+    more = {"recipe": f"glue_{task}", "tests": {task: test}, "grid": grid}
+    more["settings"] = f"train {way} --seed {seed}\nfinetune {task} 0a1b epochs 3\n"
+    more["pretrained"] = {"checkpoint": "0", "max_update": updates, "updates": updates}
+    (folder / f"{way}{updates}").mkdir(exist_ok=True, parents=True)
+    return result(folder / f"{way}{updates}", arch, seed, more=more)
 
 
-def part(text, title):
-    """What is under one heading; empty without it."""
-    found = re.search(rf"^##+ {re.escape(title)}.*?$(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
-    return found[1] if found else ""
+def recipe(*folders, **options):
+    """The only recipe of the results in some folders."""
+    (made,) = read_report(folders, **options).recipes
+    return made
 
 
-def table(text, title):
-    """The cells of a table under a heading, by the first cell; the header by ``header``."""
-    lines = [line[2:-2] for line in part(text, title).splitlines() if line.startswith("| ")]
-    cells = [[cell.strip() for cell in line.split(" | ")] for line in lines]
-    return {"header": cells[0], **{row[0]: row[1:] for row in cells[1:]}}
+def named(made):
+    """The systems of a recipe by their names, the best first."""
+    return {system.name: system for system in made.systems}

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pipeline.files import read_json, write_json
-from pipeline.report.comparison import Comparison, Difference
-from pipeline.report.systems import group
+from pipeline.report import comparison
+from pipeline.report.comparison import Difference, choose_baseline, compare
+from pipeline.report.systems import System, group
 from pipeline.results.file import read_results
 from pipeline.scoring.statistics import (
     SeedVariance,
@@ -18,16 +19,43 @@ from pipeline.scoring.statistics import (
 )
 from pipeline.scoring.statistics import bleu as exact
 
+from .made_results import LEARNED, ROTARY, SINUSOIDAL, result, scored
 from .made_results import exact_bleu as bleu
-from .made_results import result, scored
-
-SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "transformer_learned_tiny"
 
 
-def test_a_difference_is_significant_if_its_p_value_is():
-    assert Difference((0.5,), (0.0,), 0.0).significant and Difference((0.0,), (0.5,), 0.049).significant
-    assert not Difference((0.5,), (0.0,), 0.05).significant
-    assert not Difference((0.5,), (0.0,)).significant and Difference((0.5,), (0.0,)).verdict == "not tested"
+def systems_of(folder):
+    return sorted(group(read_results([folder])[0]), key=lambda system: system.name)
+
+
+def test_a_difference_has_the_direction_that_is_certain():
+    assert Difference((0.5,), (0.0,), 0.049).relation == ">" and Difference((0.0,), (0.5,), 0.049).relation == "<"
+    assert Difference((0.5,), (0.0,), 0.05).relation == "≈"
+    assert Difference((0.5,), (0.0,), 0.01, sign=-1).relation == "<", "a perplexity"
+    assert Difference((0.5, 0.2), (0.0, 0.1)).relation == ">", "without a test, if each seed has it"
+    assert Difference((0.5, 0.1), (0.0, 0.2)).relation == "≈"
+
+
+def test_the_baseline_is_sinusoidal_in_the_size_of_the_others_and_no_variant():
+    def chosen(*names, arch=""):
+        run = result_like(20)
+        systems = [
+            System(*name.split(), runs={1: [run]}) if " " in name else System(name, "", runs={1: [run]})
+            for name in names
+        ]
+        return choose_baseline(systems, arch).name
+
+    def result_like(updates):
+        return type("Result", (), {"wanted_updates": updates})
+
+    sizes = ["transformer_sinusoidal_big", "transformer_sinusoidal_base"]
+    assert chosen("roformer_base", *sizes) == "transformer_sinusoidal_base"
+    assert chosen("roformer_big", *sizes) == "transformer_sinusoidal_big"
+    assert chosen("a v", "b", "transformer_sinusoidal_base v") == "b"
+    assert (
+        chosen("roformer_mlm_base", "transformer_sinusoidal_mlm_base", "transformer_learned_mlm_base")[12:19]
+        == "learned"
+    )
+    assert chosen("roformer_base", *sizes, arch="roformer_base") == "roformer_base"
 
 
 def compared(folder, *seeds):
@@ -35,8 +63,8 @@ def compared(folder, *seeds):
     for seed, (own, other) in enumerate(seeds, 1):
         result(folder, ROTARY, seed, test=own)
         result(folder, SINUSOIDAL, seed, test=other)
-    one, other = group([made for _, made in read_results([folder])[0]])
-    found, back = (Comparison([one, other]).difference(*pair, "test") for pair in ((one, other), (other, one)))
+    one, other = systems = systems_of(folder)
+    found, back = (compare(*pair, "test", systems=systems) for pair in ((one, other), (other, one)))
     assert found.p == pytest.approx(back.p, abs=0.02) and found.value == -back.value
     return found
 
@@ -44,36 +72,37 @@ def compared(folder, *seeds):
 def test_with_one_seed_each_sentences_alone_are_drawn(tmp_path):
     for own in (0.3, 0.1):
         found = compared(tmp_path, (own, 0.301))
-        assert found.significant == (own == 0.1) and not found.over_trainings
+        assert (found.relation == ">") == (own == 0.1) and not found.over_trainings
         assert found.signature == "sentences|n:1000|seed:12345"
 
 
 def test_where_it_is_known_how_much_trainings_differ_all_of_them_count(tmp_path):
     for arch, seed, rate in ((ROTARY, 1, 0.1), (ROTARY, 2, 0.3), (SINUSOIDAL, 2, 0.3), (LEARNED, 4, 0.4)):
         result(tmp_path, arch, seed, test=rate)
-    rotary, learned, other = group([made for _, made in read_results([tmp_path])[0]])
-    found = Comparison([rotary, learned, other])
+    rotary, learned, other = systems = systems_of(tmp_path)
     scores = {rate: bleu("test", rate) for rate in (0.1, 0.3, 0.4)}
-    assert found.difference(rotary, learned, "test").value == pytest.approx(
-        (scores[0.1] + scores[0.3]) / 2 - scores[0.4]
-    )
-    assert found.difference(rotary, other, "test").value == pytest.approx((scores[0.1] - scores[0.3]) / 2)
-    assert found.difference(rotary, other, "test").over_trainings
-    assert Comparison([learned, other]).difference(learned, other, "test") is None, "no seed in common"
+    found, alike = (compare(rotary, each, "test", systems=systems) for each in (learned, other))
+    assert found.value == pytest.approx((scores[0.1] + scores[0.3]) / 2 - scores[0.4])
+    assert alike.value == pytest.approx((scores[0.1] - scores[0.3]) / 2) and alike.over_trainings
+    assert compare(learned, other, "test", systems=[learned, other]) is None, "no seed in common"
 
 
-@pytest.mark.parametrize("seeds", [(1,), (1, 2)])
-def test_one_sentence_is_no_test(tmp_path, seeds):
-    for arch, seed, rate in ((ROTARY, 1, 0.1), *((SINUSOIDAL, seed, 0.3) for seed in seeds)):
+@pytest.mark.parametrize("seeds", [(2,), (1, 2)])
+def test_one_sentence_is_no_test_and_common_seeds_are_compared(tmp_path, seeds):
+    scores = {}
+    for arch, seed, rate in ((ROTARY, 2, 0.1), *((SINUSOIDAL, seed, 0.6 / seed) for seed in seeds)):
         made = read_json(path := result(tmp_path, arch, seed, test=rate))
         test = made["tests"]["test"]
         first = {name: column[:1] for name, column in test["statistics"].items()}
         test.update(sentences=1, statistics=first)
-        test["scores"]["sacrebleu"]["score"] = round(exact(rows(first)), 2)
+        test["scores"]["sacrebleu"]["score"] = scores[arch, seed] = round(exact(rows(first)), 2)
         write_json(path, made)
-    one, other = group([made for _, made in read_results([tmp_path])[0]])
-    found = Comparison([one, other]).difference(one, other, "test")
-    assert found.verdict == "not tested" and not found.over_trainings and len(found.own) == len(found.others) == 1
+    one, other = systems_of(tmp_path)
+    found = compare(one, other, "test", systems=[one, other])
+    assert found.p is None and not found.over_trainings
+    for compared, arch in ((found.own, ROTARY), (found.others, SINUSOIDAL)):
+        assert compared == pytest.approx((scores[arch, 2],), abs=0.01)
+    assert len(set(scores.values())) == len(scores)
 
 
 def test_equal_outputs_do_not_differ(tmp_path):
@@ -82,9 +111,9 @@ def test_equal_outputs_do_not_differ(tmp_path):
 
 def test_with_several_seeds_a_difference_is_as_sure_as_the_trainings_are_alike(tmp_path):
     """Each pair of these trainings differs significantly on the sentences."""
-    assert compared(tmp_path, (0.1, 0.3), (0.1, 0.301), (0.101, 0.3)).significant
+    assert compared(tmp_path, (0.1, 0.3), (0.1, 0.301), (0.101, 0.3)).relation == ">"
     scattered = compared(tmp_path, (0.1, 0.3), (0.3, 0.1), (0.1, 0.2))
-    assert not scattered.significant and scattered.range[0] < 0 < scattered.range[1]
+    assert scattered.relation == "≈" and scattered.interval[0] < 0 < scattered.interval[1]
     assert "sentences and trainings|variance:" in scattered.signature and "|freedom:4|" in scattered.signature
 
 
@@ -118,7 +147,7 @@ def test_the_variance_over_seeds_is_of_all_systems_with_several(tmp_path):
     runs = [(SINUSOIDAL, 1, 0.1), (SINUSOIDAL, 2, 0.2), (ROTARY, 1, 0.3), (ROTARY, 2, 0.4), (LEARNED, 1, 0)]
     for arch, seed, rate in runs:
         result(tmp_path, arch, seed, test=rate)
-    variance = Comparison(group([made for _, made in read_results([tmp_path])[0]])).seed_variance("test")
+    variance = comparison.seed_variance(systems_of(tmp_path), "test")
     assert variance.freedom == 2
     pairs = ((0.1, 0.2), (0.3, 0.4))
     assert variance.total == pytest.approx(sum((bleu("test", a) - bleu("test", b)) ** 2 / 2 for a, b in pairs) / 2)

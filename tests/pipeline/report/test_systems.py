@@ -1,11 +1,17 @@
-"""Which seeds are one system, and which of several settings is the baseline."""
+"""Which results are one system: seeds alone are averaged."""
 
 import pytest
 
 from pipeline.files import read_json, write_json
+from pipeline.report.recipe import read_report
 
-from .made_results import recipe, result
-from .test_recipe import ROTARY, SINUSOIDAL, names
+from .made_results import LEARNED, ROTARY, SINUSOIDAL, model, named, recipe, result, scored
+
+
+def altered(path, change):
+    made = read_json(path)
+    change(made)
+    write_json(path, made)
 
 
 @pytest.mark.parametrize(
@@ -14,20 +20,44 @@ from .test_recipe import ROTARY, SINUSOIDAL, names
         lambda made: made["training"].update(averaged=1),
         lambda made: made["tests"]["test"].update(settings="beam 1"),
         lambda made: made["run"].update(batch="--bf16"),
+        lambda made: made["run"].update(flags=made["run"]["flags"] + " --dropout 0.5"),
+        lambda made: made.update(settings="data 0a\ntrain x --seed 2\n"),
     ],
 )
-def test_seeds_of_another_average_search_or_precision_are_another_system(tmp_path, change):
+def test_seeds_of_another_average_search_precision_flags_or_data_are_another_system(tmp_path, change):
     for seed in (1, 2):
         path = result(tmp_path, ROTARY, seed, test=0.1)
-    made = read_json(path)
-    change(made)
-    write_json(path, made)
-    assert sorted(names(recipe(tmp_path))) == [f"{ROTARY} (settings 1)", f"{ROTARY} (settings 2)"]
+    altered(path, change)
+    assert sorted(named(recipe(tmp_path))) == [f"{ROTARY} (settings 1)", f"{ROTARY} (settings 2)"]
 
 
-def test_of_several_settings_the_baseline_has_that_of_the_others(tmp_path):
-    for seed in (1, 2, 3):
-        result(tmp_path, ROTARY, seed, test=0.1)
-        result(tmp_path, SINUSOIDAL, seed, test=0.3, wanted=10000 if seed == 1 else 20)
-    for chosen in (None, SINUSOIDAL):
-        assert recipe(tmp_path, baseline=chosen)["baseline"].label == (SINUSOIDAL, "20 updates")
+def test_seeds_are_averaged_however_early_they_stopped_unless_they_were_to_train_longer(tmp_path):
+    for seed, updates in ((1, 12), (2, 15)):
+        result(tmp_path, ROTARY, seed, updates=updates, test=0.1)
+        result(tmp_path, LEARNED, seed, updates=20, run={"max_update": f"{seed}000"}, test=0.4)
+    assert sorted(named(recipe(tmp_path))) == [ROTARY, f"{LEARNED} (settings 1)", f"{LEARNED} (settings 2)"]
+
+
+def test_runs_that_did_not_finish_count_for_nothing(tmp_path):
+    result(tmp_path, ROTARY, 1, test=0.1)
+    result(tmp_path, ROTARY, 2, updates=5, more={"unfinished": "killed"})
+    made = recipe(tmp_path)
+    assert list(named(made)[ROTARY].runs) == [1] and [run.seed for run in made.unfinished] == [2]
+
+
+def test_of_another_text_under_one_name_the_later_file_is_left_out(tmp_path, capsys):
+    result(tmp_path, ROTARY, test=0.1)
+    other = {**scored("test", 0.3), "statistics": dict(scored("test", 0.3)["statistics"])}
+    other["statistics"]["source_words"] = [1, *other["statistics"]["source_words"][1:]]
+    path = result(tmp_path, SINUSOIDAL, more={"tests": {"test": other}})
+    report = read_report([tmp_path])
+    assert list(named(report.recipes[0])) == [ROTARY]
+    (reason,) = report.broken
+    assert str(path) in reason and reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", [{"blocks": "other"}, {"tokens": 900}])
+def test_perplexities_of_other_blocks_or_tokens_are_not_compared(tmp_path, change):
+    model(tmp_path, ROTARY, 16.0)
+    model(tmp_path, "tupe_a_tiny", 8.0, **change)
+    assert list(named(recipe(tmp_path))) == [ROTARY]

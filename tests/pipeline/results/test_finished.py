@@ -1,11 +1,9 @@
 """When a sweep counts a run as finished."""
 
-import copy
-import json
-
+import msgspec
 import pytest
 
-from pipeline.results.file import FORMAT
+from pipeline.results.file import read_result
 from pipeline.results.finished import is_finished, is_finished_otherwise, summary, table
 
 from ...commands import ROOT
@@ -17,12 +15,8 @@ TESTS = ["news", "val"]
 @pytest.fixture
 def result():
     """A finished run of the demo, with its scores under the names of TESTS."""
-    result = json.loads((ROOT / "results/demo-roformer_tiny-seed1.json").read_text(encoding="utf-8"))
-    assert result["format"] == FORMAT
-    result["settings"] = SETTINGS.strip()
-    result["run"]["max_update"] = "1000"
-    result["tests"] = dict(zip(TESTS, result["tests"].values()))
-    return result
+    result = read_result(ROOT / "results/demo-roformer_tiny-seed1.json")
+    return msgspec.structs.replace(result, settings=SETTINGS.strip(), tests=dict(zip(TESTS, result.tests.values())))
 
 
 def test_a_run_is_finished_with_its_settings_updates_and_test_sets(result):
@@ -32,31 +26,28 @@ def test_a_run_is_finished_with_its_settings_updates_and_test_sets(result):
     assert not is_finished(result, SETTINGS, 2000, 5, TESTS), "more updates"
     assert not is_finished(result, SETTINGS, 1000, 1, TESTS), "another number of averaged checkpoints"
     assert not is_finished(result, SETTINGS, 1000, 5, [*TESTS, "news_x2"]), "another test set"
-    assert not is_finished({**result, "unfinished": "killed"}, SETTINGS, 1000, 5, TESTS)
+    assert not is_finished(msgspec.structs.replace(result, unfinished="killed"), SETTINGS, 1000, 5, TESTS)
 
 
 def test_a_finished_run_with_other_settings_is_told_from_one_that_is_not_finished(result):
     assert not is_finished_otherwise(result, SETTINGS, 1000, 5)
     assert is_finished_otherwise(result, SETTINGS, 1001, 5) and is_finished_otherwise(result, "other", 1000, 5)
-    further = [*TESTS[:1], "news_x2"]
-    assert not is_finished(result, SETTINGS, 1000, 5, further) and not is_finished_otherwise(result, SETTINGS, 1000, 5)
-    assert not is_finished_otherwise({**result, "unfinished": "killed"}, SETTINGS, 1001, 5)
+    assert not is_finished(result, SETTINGS, 1000, 5, ["news_x2"])
+    assert not is_finished_otherwise(msgspec.structs.replace(result, unfinished="killed"), SETTINGS, 1001, 5)
 
 
 def test_the_table_has_a_row_for_each_run_and_test_set(result):
-    other = copy.deepcopy(result)
-    other["variant"], other["seed"] = "half", 2
-    lines = table([result, other]).splitlines()
+    lines = table([result, msgspec.structs.replace(result, variant="half", seed=2)]).splitlines()
     assert [lines[1], lines[4]] == ["roformer_tiny seed 1", "roformer_tiny (half) seed 2"]
     for line, test in zip([*lines[2:4], *lines[5:7]], [*TESTS, *TESTS]):
         assert line.startswith(f"  {test} ") and len(line) == len(lines[0]) == 80
-    assert max(map(len, lines)) == 80
-    score = result["tests"]["val"]["scores"]["sacrebleu"]["score"]
+    score = result.tests["val"].scores["sacrebleu"]["score"]
     assert f" {score:.2f} " in lines[3] and f"val {score:.2f}" in summary(result)
 
 
 def test_a_long_name_of_a_test_set_is_cut_in_its_middle_and_a_missing_score_is_a_dash(result):
     """Sets of joined sentences differ at the end of their names."""
-    test = {**result["tests"]["val"], "scores": {**result["tests"]["val"]["scores"], "chrf": None}}
-    lines = table([{**result, "tests": {"test_2016_of_the_long_name_x4": test}}]).splitlines()
-    assert lines[2].startswith("  test_201…ng_name_x4 ") and lines[2].split()[4] == "-" and len(lines[2]) == 80
+    test = msgspec.structs.replace(result.tests["val"], scores={**result.tests["val"].scores, "chrf": None})
+    made = msgspec.structs.replace(result, tests={"test_2016_of_the_long_name_x4": test})
+    line = table([made]).splitlines()[2]
+    assert line.startswith("  test_201…ng_name_x4 ") and line.split()[4] == "-" and len(line) == 80

@@ -46,7 +46,7 @@ def own_line(figure):
 
 
 class FakeRun:
-    """A trained run below ``folder`` whose fairseq-generate prints ``output4`` with a beam of 4, and so on."""
+    """A trained run below ``folder``, and a program there that prints ``output4`` with a beam of 4, and so on."""
 
     def __init__(self, folder, references, outputs):
         self.folder, self.run, self.data = folder, folder / "run", folder / "data"
@@ -56,10 +56,13 @@ class FakeRun:
         for lang, lines in (("en", ["a source"] * len(references)), ("de", references)):
             (self.data / f"raw/test.{lang}").write_bytes("".join(f"{line}\n" for line in lines).encode())
             (self.data / f"bin/test.en-de.{lang}.idx").touch()
+        write_json(self.data / "prepare.json", {"source": "en", "target": "de"})
         write_json(stamp_path(self.data, "binarize"), {"settings": "input x\n"})
         write_json(stamp_path(self.run, "train"), {"settings": "train\n"})  # it is trained to its end
         (self.run / "settings").write_text(f"{data_line(self.data)}\ntrain\n")
-        (folder / "program.py").write_text(PROGRAM)
+        program = folder / "fairseq-generate"
+        program.write_text(f"#!{sys.executable}{PROGRAM}")
+        program.chmod(0o755)
         for name, text in (("seconds", "0"), ("stderr", ""), ("status", "0")):
             (folder / name).write_text(text)
         for beam, output in outputs.items():
@@ -67,9 +70,7 @@ class FakeRun:
 
     def arguments(self, *options):
         """Those of ``pipeline.scoring.score``."""
-        template = [sys.executable, str(self.folder / "program.py"), "{data}/bin", "--path", "{checkpoint}"]
-        template += ["--beam", "{beam}", "--gen-subset", "{subset}", "--target-lang", "{target}"]
-        return [*template, "--", "--run", str(self.run), "--data", str(self.data), *options]
+        return ["--run", str(self.run), "--data", str(self.data), *options]
 
     @property
     def calls(self):

@@ -9,8 +9,8 @@ import torch
 from pipeline.command import Failure
 from pipeline.scoring.blocks import Blocks, read_blocks
 from pipeline.scoring.evaluate import Measured, figures, read_measured
-from pipeline.scoring.kinds import METRICS
-from pipeline.scoring.metrics import table
+from pipeline.scoring.metrics import METRICS
+from pipeline.scoring.table import table
 
 
 def test_perplexity_and_bits_per_byte_follow_from_the_loss():

@@ -8,12 +8,12 @@ import pytest
 from pipeline.command import Failure
 from pipeline.files import read_lines
 from pipeline.prepared import Prepared
-from pipeline.processing.base import UNKNOWN
-from pipeline.processing.detokenize import detokenize
-from pipeline.processing.moses_bpe import MosesBPE
 from pipeline.scoring.generated import Generated, check_bleu, count_cut, fairseq_bleu, read_generated
-from pipeline.scoring.metrics import score
+from pipeline.scoring.metrics import Texts, score
 from pipeline.scoring.score import score_text
+from pipeline.text.base import UNKNOWN
+from pipeline.text.detokenize import detokenize
+from pipeline.text.moses_bpe import MosesBPE
 
 from .fake import SENTENCES, TOKENS, own_line, printed
 
@@ -57,6 +57,14 @@ def test_an_empty_hypothesis_is_an_empty_line(tmp_path, empty):
     assert detokenize(read.hypotheses, "de") == ["a", "", "c"]
 
 
+def test_the_translation_of_an_empty_source_is_empty(tmp_path):
+    for name, lines in (("ref", SENTENCES), ("source", ["x", "", "x"])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    processing = MosesBPE(tmp_path, Prepared(), "en", "de")
+    texts, _ = score_text(written(tmp_path, printed(TOKENS, TOKENS)), tmp_path / "source", tmp_path / "ref", processing)
+    assert texts == [SENTENCES[0], "", SENTENCES[2]]
+
+
 def test_hypotheses_at_the_limit_of_their_length_are_counted(tmp_path):
     lines = [f"P-{i}\t{' '.join(['-0.1'] * (tokens + 1))}" for i, tokens in enumerate((2, 199, 200, 1023))]
     path = written(tmp_path, "\n".join(["H-0\t-0.1\tx", *lines]))
@@ -75,7 +83,7 @@ def test_hypotheses_at_the_limit_of_their_length_are_counted(tmp_path):
 
 def test_an_empty_hypothesis_costs_its_length():
     # brevity penalty exp(1 - r / c) of 8 + 7 + 6 tokens without the 7 of the second; all else matches
-    scores = score([SENTENCES[0], "", SENTENCES[2]], SENTENCES, "de")
+    scores = score(Texts(SENTENCES, [SENTENCES[0], "", SENTENCES[2]], SENTENCES, "de"))
     assert scores["sacrebleu"]["score"] == pytest.approx(100 * 2.718281828 ** (1 - 21 / 14), abs=0.01)
 
 
@@ -99,7 +107,7 @@ def test_an_unknown_word_is_one_wrong_word_in_every_score(tmp_path):
     text = printed(["Der <unk> Hund <unk> bellt ."], ["Der <<unk>> Hund &lt; unk &gt; bellt ."])
     scores = scored(tmp_path, text, "Der <unk> Hund <unk> bellt.\n")  # which the author of a reference may have typed
     assert (tmp_path / "hyp").read_text(encoding="utf-8") == f"Der {UNKNOWN} Hund {UNKNOWN} bellt.\n"
-    wrong = score(["Der falsch Hund falsch bellt."], ["Der <unk> Hund <unk> bellt."], "de")
+    wrong = score(Texts([""], ["Der falsch Hund falsch bellt."], ["Der <unk> Hund <unk> bellt."], "de"))
     for key in ("sacrebleu", "bleu_moses", "bleu_moses_compound_split"):
         assert scores[key] == wrong[key], key
         assert " 66.7/" in scores[key]["detail"]  # 4 of 6 tokens

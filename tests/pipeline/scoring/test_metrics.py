@@ -13,10 +13,12 @@ from fairseq.scoring.bleu import BleuConfig, Scorer
 from sacrebleu.metrics import BLEU
 
 from pipeline.command import Failure
+from pipeline.scoring import metrics
 from pipeline.scoring.generated import fairseq_bleu
-from pipeline.scoring.kinds import FAIRSEQ
-from pipeline.scoring.metrics import moses_tokenize, score, split_compounds, standard_bleu, table
+from pipeline.scoring.metrics import FAIRSEQ, Texts
+from pipeline.scoring.metrics.bleu import moses_tokenize, split_compounds, standard_bleu
 from pipeline.scoring.statistics import bleu, columns, rows
+from pipeline.scoring.table import table
 
 from ...commands import ROOT
 from ..chinese import chinese
@@ -31,6 +33,10 @@ TRICKY = [
     "Ärzte für Hals-Nasen-Ohren-Heilkunde: info@beispiel.de, http://beispiel.de/a-b",
 ]
 REFERENCES = TRICKY + DEMO.read_text(encoding="utf-8").splitlines()[:100]
+
+
+def score(hypotheses, references, lang):
+    return metrics.score(Texts(references, hypotheses, references, lang))
 
 
 def perturbed(lines):

@@ -15,14 +15,14 @@ from sacrebleu.metrics import BLEU
 from pipeline.lock import locked
 from pipeline.scoring import score as command
 
-from ...commands import ENVIRONMENT, ROOT
+from ...commands import ENVIRONMENT
 from .fake import SENTENCES, TOKENS, WORSE, printed, refused
 
 
 def started(fake, *options, **kwargs):
     """The command in a process of its own."""
     words = [sys.executable, "-m", "pipeline.scoring.score", *fake.arguments(*options)]
-    environment = {**ENVIRONMENT, "PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}", "SCRIPT": "score.sh"}
+    environment = {**ENVIRONMENT, "PATH": os.environ["PATH"], "SCRIPT": "score.sh"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(words, env=environment, text=True, **{**pipes, **kwargs})
 
@@ -64,7 +64,7 @@ def test_a_second_call_waits_and_both_have_their_own_figures(fake):
 def test_a_second_call_that_waits_too_long_is_refused(fake, monkeypatch):
     monkeypatch.setattr(command, "locked", partial(locked, wait=0.1))
     with locked(fake.run):
-        refused(fake, "--beam", "2", parts=[f"another command works in {fake.run} (", "wait for it, or end it"])
+        refused(fake, "--beam", "2", parts=[f"another command works in {fake.run}: ", "wait for it, or end it"])
     assert not fake.calls
     command.main(fake.arguments("--beam", "2"))
 

@@ -5,7 +5,9 @@ import argparse
 import pytest
 import torch
 from fairseq import options
+from fairseq.dataclass.utils import gen_parser_from_dataclass
 
+from fairseq_rope.decoding.task import FastTranslationConfig
 from pipeline.scoring import score as command
 from pipeline.settings import check_data
 from pipeline.steps import stamp_path
@@ -19,7 +21,7 @@ from .fake import SENTENCES, TOKENS, WORSE, printed, refused
     ("missing", "parts"),
     [
         ("run/checkpoint.pt", ["has no checkpoint.pt: run scripts/average.sh --run"]),
-        ("data/.stamps/binarize.json", ["data has no prepared data: run scripts/prepare.sh or prepare_text.sh --out"]),
+        ("data/.stamps/binarize.json", ["data/.stamps/binarize.json is missing or damaged: copy hidden files, too"]),
         ("data/raw/test.en", ["has no raw text of 'test' (test.en): run scripts/prepare.sh"]),
         ("data/raw/test.de", ["has no raw text of 'test' (test.de): run scripts/prepare.sh"]),
     ],
@@ -58,14 +60,13 @@ def test_a_run_of_other_data_is_refused(fake):
         (["--beam", "100000"], "--beam: must be a whole number, at most 1,000, not '100000'"),
         (["--max-tokens", "9" * 5000], "--max-tokens: must be a whole number, at most 1,000,000,000, not '999"),
         (["--nonsense"], "--nonsense"),
-        (["--", "--nbest", "4"], "--nbest does not go behind --: its output cannot be scored"),
-        (["--", "--quiet"], "--quiet does not go behind --: its output"),
-        (["--", "--results-path=x"], "--results-path does not go behind --: its output"),
+        (["--", "--nbest", "4"], "--nbest does not go behind --"),
+        (["--", "--results-path=x"], "--results-path does not go behind --"),
+        (["--", "--prefix-size", "3"], "--prefix-size does not go behind --"),
+        (["--", "--shard-id", "1"], "--shard-id does not go behind --"),
         (["--", "--fp16", "--beam=5"], "--beam does not go behind --: use the option --beam"),
         (["--", "--gen-subset", "test1"], "--gen-subset does not go behind --: use the option --subset"),
-        (["--", "--path", "x"], "--path does not go behind --: it is set here"),
-        (["--", "--checkpoint-suffix", "_x"], "--checkpoint-suffix does not go behind --: it is set here"),
-        (["--", "-t", "en"], "-t does not go behind --: it is set here"),
+        (["--", "-t", "en"], "-t does not go behind --"),
     ],
 )
 def test_wrong_options_and_flags_that_contradict_or_cannot_be_scored_are_refused(fake, capsys, words, message):
@@ -75,11 +76,10 @@ def test_wrong_options_and_flags_that_contradict_or_cannot_be_scored_are_refused
     assert ended.value.code == 2 and message in error and error.count("\n") == 1 and not fake.calls
 
 
-def test_refused_flags_are_flags_of_fairseq_generate():
-    known = options.get_generation_parser()._option_string_actions
-    flags = {*command.HAVE_OPTIONS, *command.SET_HERE, *command.NOT_TO_BE_SCORED}
-    # of tasks, of the scorer of that name in old versions, and of fairseq's translation task
-    assert flags - set(known) <= {"--sacrebleu", "--source-lang", "--target-lang", "-s", "-t"}
+def test_flags_of_the_search_are_flags_of_fairseq_generate():
+    parser = options.get_generation_parser()
+    gen_parser_from_dataclass(parser, FastTranslationConfig())
+    assert set(command.OF_THE_SEARCH) <= parser._option_string_actions.keys()
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_a_scoring_that_fails_leaves_the_one_before_as_it_was(fake, capsys):
     command.main(fake.arguments())
     first = capsys.readouterr().out
     (fake.folder / "status").write_text("1")
-    refused(fake, "--", "--typo", parts=["checkpoint.pt: "])
+    refused(fake, "--", "--unkpen", "-1", parts=["checkpoint.pt: "])
     (fake.folder / "output2").write_text(printed(WORSE[:2], TOKENS[:2]))
     (fake.folder / "status").write_text("0")
     refused(fake, "--beam", "2", parts=["is incomplete"])
     command.main(fake.arguments())
-    assert capsys.readouterr().out == first and len(fake.calls) == 3
+    assert capsys.readouterr().out == first
 
 
 def saved(path, **entries):
@@ -128,7 +128,7 @@ def test_a_failure_is_the_last_error_of_the_log(fake):
     refused(fake, parts=["failed: RuntimeError: out of luck (log: ", "scores/test.log)"])
     (fake.folder / "stderr").write_text("")
     refused(fake, parts=["failed: no reason given"])
-    program = fake.folder / "program.py"
+    program = fake.folder / "fairseq-generate"
     program.write_text(program.read_text().replace("sys.exit(", "os.kill(os.getpid(), 9) or sys.exit("))
     refused(fake, parts=["failed: ended by signal SIGKILL"])
 
@@ -146,8 +146,9 @@ def test_a_failure_by_the_checkpoints_fault_says_so(fake, tmp_path, monkeypatch,
 
 
 def test_the_program_may_run_no_code_of_a_checkpoint(fake):
-    program = fake.folder / "program.py"
-    program.write_text("import os; assert os.environ['TORCH_FORCE_WEIGHTS_ONLY_LOAD'] == '1'\n" + program.read_text())
+    program = fake.folder / "fairseq-generate"
+    checks = "import os; assert os.environ['TORCH_FORCE_WEIGHTS_ONLY_LOAD'] == '1'"
+    program.write_text(program.read_text().replace("\n", f"\n{checks}\n", 1))
     command.main(fake.arguments())
 
 

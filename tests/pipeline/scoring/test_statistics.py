@@ -47,13 +47,22 @@ def test_the_stored_statistics_have_sacrebleus_score():
 
 
 def test_bleu_by_length_is_that_of_these_sentences():
-    stored = by_length(statistics(0.4))
+    """An empty source is among the shortest."""
+    sources = ["", *REFERENCES[1:]]
+    stored = by_length(columns(sources, HYPOTHESES[0.4], REFERENCES))
     for (first, last), (count, score) in zip(BUCKETS, stored):
-        chosen = [i for i, line in enumerate(REFERENCES) if first <= len(line.split()) <= (last or 10**9)]
+        chosen = [i for i, line in enumerate(sources) if first <= (len(line.split()) or 1) <= (last or 10**9)]
         hypotheses, references = ([lines[i] for i in chosen] for lines in (HYPOTHESES[0.4], REFERENCES))
         assert count == len(chosen) > 0
         assert score == BLEU().corpus_score(hypotheses, [references]).score
     assert sum(count for count, _ in stored) == len(REFERENCES)
+
+
+def test_a_sample_has_the_same_sentences_of_every_system():
+    """Those that lack the one sentence in which two systems differ, a share of 1/e, have the same score."""
+    one = rows(statistics(0.4))
+    other = [rows(statistics(0.2))[0], *one[1:]]
+    assert one != other and 0.3 < (resampled_bleu(one) == resampled_bleu(other)).mean() < 0.45
 
 
 def _p(rate, other):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairseq_rope import products
 from pipeline.files import write_json
 from pipeline.steps import stamp_path
 from pipeline.training import launch, train
@@ -17,20 +18,28 @@ def data(tmp_path):
     binarised(folder / "bin", "train", [4, 9, 30], [4, 8, 40])
     binarised(folder / "bin", "valid", [4, 9], [4, 35])
     write_json(stamp_path(folder, "binarize"), {"settings": "input x\n"})
+    write_json(folder / "prepare.json", {"source": "en", "target": "de"})
     return folder
 
 
 @pytest.fixture
-def trainings(monkeypatch):
+def trainings(monkeypatch, libraries):
     """In the place of fairseq-train one that makes its last checkpoint; the updates that each began with."""
     begun = []
 
-    def started(command, log, lock, total, label, smaller):
+    def started(machines, processes, command, log, total, label, smaller, variables):
         folder = log.parent / "checkpoints"
         begun.append(train.checkpoints.reached(folder))
+        libraries.append(variables.get(products.VARIABLE))
         for name in (f"checkpoint_1_{total}.pt", "checkpoint_last.pt"):
             checkpoint(folder, name, total)
         return 0
 
     monkeypatch.setattr(launch, "train", started)
     return begun
+
+
+@pytest.fixture
+def libraries():
+    """The library for products that each of these trainings was told to take."""
+    return []

@@ -4,21 +4,24 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.files import write_json
-from pipeline.settings import data_line
+from pipeline.settings import check_warmup, data_line, flags_in
 from pipeline.steps import stamp_path
 
 from .trainings import training
 
 
-def test_the_settings_are_two_lines_of_data_and_flags(data):
-    """Results of other machines and times are found by them: the text never changes."""
-    first = f"{data_line(data)}\n"
-    assert training(data, "--", "--dropout", "0.3").settings == (
-        f"{first}train --arch roformer_tiny --seed 1 --max-tokens 4096 --dropout 0.3 --save-interval-updates 1500\n"
+def test_the_settings_are_two_lines_of_data_and_sorted_flags(data):
+    """Results of other machines and times are found by them."""
+    given = ["--", "--dropout", "0.3", "--lr=1"]
+    first, second = training(data, "--recipe", "demo", "--save-every", 20, *given).settings.splitlines()
+    assert first == data_line(data) and second == (
+        "train --adam-betas (0.9, 0.98) --arch roformer_tiny --clip-norm 0 --criterion "
+        "fused_label_smoothed_cross_entropy --dropout 0.3 --label-smoothing 0.1 --lr 1 --lr-scheduler inverse_sqrt "
+        "--max-tokens 2048 --optimizer fused_adam --seed 1 --share-all-embeddings --warmup-init-lr 1e-7 "
+        "--warmup-updates 400 --save-interval-updates 20"
     )
-    assert training(data, "--target-tokens", 25000, "--save-every", 20).settings == (
-        f"{first}train --arch roformer_tiny --seed 1 --save-interval-updates 20 target tokens 25000\n"
-    )
+    tokens = training(data, "--target-tokens", 25000).settings
+    assert tokens.endswith(" --save-interval-updates 1500 target tokens 25000\n") and "--max-tokens" not in tokens
 
 
 @pytest.mark.parametrize(
@@ -28,7 +31,6 @@ def test_the_settings_are_two_lines_of_data_and_flags(data):
         ("--save-every", 20),
         ("--device-tokens", 600),
         ("--target-tokens", 25000),
-        ("--target-tokens", 50000),
         ("--processes", 2),  # an update has a batch of each
         ("--recipe", "demo"),
         ("--", "--lr", "1"),
@@ -44,6 +46,14 @@ def test_more_updates_devices_and_memory_for_an_update_of_one_size_are_the_same_
     assert training(data, *same).settings == training(data, *options).settings
 
 
+def test_two_dictionaries_are_two_matrices_of_embeddings(data):
+    assert "--share-all-embeddings" in training(data).flags
+    (data / "bin/dict.de.txt").write_text("other 1\n")
+    assert training(data).flags.keys() & {"--share-all-embeddings", "--share-decoder-input-output-embed"} == {
+        "--share-decoder-input-output-embed"
+    }
+
+
 @pytest.mark.parametrize("flag", ["--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path"])
 def test_the_content_of_the_file_that_a_training_begins_with_is_a_setting(data, tmp_path, flag):
     seen, file = set(), tmp_path / "model.pt"
@@ -52,37 +62,40 @@ def test_the_content_of_the_file_that_a_training_begins_with_is_a_setting(data, 
         seen.add(training(data, "--", flag, file).settings)
     assert len(seen) == 2
     with pytest.raises(Failure, match=f"nowhere: no such file for {flag}"):
-        training(data, "--", f"{flag}=nowhere")
+        training(data, "--", f"{flag}=nowhere").settings  # noqa: B018
 
 
 @pytest.mark.parametrize(
     ("scheduler", "flag", "depends"),
     [
-        ("polynomial_decay", "", True),
         ("polynomial_decay", "--total-num-update 99", False),
         ("cosine", "", True),
         ("cosine", "--lr-period-updates 9", False),
         ("tri_stage", "--phase-ratio (0.1,0.4,0.5)", True),
         ("tri_stage", "--warmup-steps 4", False),
         ("inverse_sqrt", "", False),
-        ("inverse_sqrt", "--wandb-project  --dropout 0.1", False),
     ],
 )
 def test_a_longer_training_is_another_one_if_its_learning_rates_differ_from_the_start(data, scheduler, flag, depends):
-    short, long = (
-        training(data, "--max-update", updates, "--", "--lr-scheduler", scheduler, *flag.split(" ")).settings
-        for updates in (8, 9)
-    )
+    flags = ["--", "--lr-scheduler", scheduler, *flag.split()]
+    short, long = (training(data, "--max-update", updates, *flags).settings for updates in (8, 9))
     assert (short != long) == depends and (" max update 8" in short) == depends
 
 
-def test_other_target_tokens_and_other_data_are_other_runs(data):
-    before = [training(data, "--target-tokens", tokens).settings for tokens in (25000, 50000)]
+def test_a_rate_that_falls_to_0_does_so_by_the_last_update(data):
+    falls = training(data, "--", "--lr-scheduler", "polynomial_decay")
+    assert falls.flags["--total-num-update"] == ["8"]
+
+
+def test_other_data_are_another_run(data):
+    before = training(data).settings
     write_json(stamp_path(data, "binarize"), {"settings": "input y\n"})
-    assert len({*before, training(data, "--target-tokens", 25000).settings}) == 3
+    assert training(data).settings != before
 
 
-@pytest.mark.parametrize("flag", ["--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau"])
+@pytest.mark.parametrize(
+    "flag", ["--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau", "--seed=2", "--max-upd"]
+)
 def test_flags_that_would_spoil_a_training_are_refused(data, flag):
     with pytest.raises(Failure, match=flag.split("=")[0]):
         training(data, "--", flag)
@@ -91,3 +104,13 @@ def test_flags_that_would_spoil_a_training_are_refused(data, flag):
 def test_a_batch_is_chosen_once(data):
     with pytest.raises(Failure, match="--target-tokens chooses the batch: leave it out, or --max-tokens"):
         training(data, "--target-tokens", 25000, "--", "--max-tokens", 4096)
+    with pytest.raises(Failure, match="--device-tokens has no effect beside --max-tokens"):
+        training(data, "--recipe", "demo", "--device-tokens", 600)
+
+
+@pytest.mark.parametrize(
+    "scheduler,warmup,told", [("polynomial_decay", 8, True), ("polynomial_decay", 7, False), ("inverse_sqrt", 9, False)]
+)
+def test_a_learning_rate_that_never_falls_is_told(capsys, scheduler, warmup, told):
+    check_warmup(flags_in(["--lr-scheduler", scheduler, "--warmup-updates", str(warmup)]), 8)
+    assert ("rises for 8 updates and training has 8: give fewer" in capsys.readouterr().err) == told

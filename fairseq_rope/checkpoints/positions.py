@@ -1,0 +1,238 @@
+"""Gives a trained model other position encodings; what has nothing to do with positions stays bit-identical.
+
+::
+
+    fairseq-rope convert CHECKPOINT --position rope --rope-base 1000000 --out FILE
+
+A new model is built with the new options. It takes all parameters over but those of positions. Of these it takes what
+both encodings have (a table of learned positions, TUPE's projections). The others begin as in a new training.
+"""
+
+import argparse
+import copy
+import re
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import build_model
+from torch import Tensor
+
+from ..kinds import Kind
+from ..loading import TABLE
+from ..options import SIDES, option_names
+from ..positions import POSITIONS, PositionEncoding
+from ..positions.absolute import LearnedEncoding
+from ..positions.untied import ProjectedPositions
+from .configuration import model_configuration, with_configuration
+from .fairseq_transformer import MEMORY, architecture, kind_of_arch
+from .fairseq_transformer import convert_checkpoint as convert_stock
+from .files import CheckpointError
+from .model_folder import task_options
+from .rope_layout import AVERAGES
+
+TABLES = {LearnedEncoding: "weight", ProjectedPositions: "table"}
+"""Encodings with a trained row for each position, and the parameter that holds them."""
+
+LIMITS = ("max_source_positions", "max_target_positions", "max_positions")
+
+COMPUTED = (
+    *(f"{side}_{name}" for side in SIDES for name in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")),
+    *("encoder_normalize_before", "decoder_normalize_before", "decoder_input_dim", "decoder_output_dim"),
+    *(
+        "activation_fn",
+        "swish",
+        "output_bias",
+        "start_with_bos",
+        "layernorm_embedding",
+        "no_scale_embedding",
+        "no_cross_attention",
+        "adaptive_softmax_cutoff",
+    ),
+    *("share_all_embeddings", "share_decoder_input_output_embed", "merge_src_tgt_embed", "untie_weights_roberta"),
+    *("scale_fc", "scale_attn", "scale_heads", "scale_resids"),
+)
+"""Options that decide what a model computes, apart from positions and regularisation."""
+
+
+class Change(NamedTuple):
+    """A converted checkpoint, and the names of parameters: those of the layers once, with ``*`` for their number."""
+
+    state: Dict[str, Any]
+    dropped: List[str]
+    new: List[str]
+    resized: List[str]  # tables whose rows are kept as far as both have them
+
+    def report(self, seed: int) -> str:
+        parts = [("dropped", self.dropped), (f"new (seed {seed})", self.new), ("resized", self.resized)]
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+
+
+def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: int = 1) -> Change:
+    """The same model with other positions, without the optimizer's state and moving averages; ``state`` stays.
+
+    Args:
+        state: a loaded checkpoint of this plugin's, or of fairseq's own transformers.
+        fields: what is new in the model's configuration: ``encoder_position``, ``decoder_position`` (``position`` is
+            both), options of encodings, :data:`LIMITS`; None leaves a field as it is.
+        seed: of the new parameters.
+
+    Raises:
+        CheckpointError: the model is of another kind, an option does not fit it, or a parameter is missing.
+    """
+    if kind_of_arch(model_configuration(state).arch) is None:
+        state = convert_stock(state, "plugin")
+    cfg = model_configuration(state)
+    kind = kind_of_arch(cfg.arch)
+    assert kind is not None
+    before = {side: getattr(cfg, f"{side}_position") for side in kind.sides}
+    _set_fields(cfg, kind, fields)
+    _check_layout(model_configuration(state), cfg, before)
+    model, _ = _new_model(state, cfg, seed)
+    old, new = state["model"], model.state_dict()
+    kept, resized, fresh = {}, [], []
+    for name, value in new.items():
+        if _is_position(name):
+            side = name.split(".")[0]
+            pair = POSITIONS[before[side]], POSITIONS[getattr(cfg, f"{side}_position")]
+            rows = _rows_in_common(name, pair, old, value)
+            if rows is None:
+                fresh.append(name)
+            elif old[name].shape != value.shape:
+                resized.append(f"{name} ({len(old[name])} rows to {len(value)})")
+            kept[name] = value if rows is None else rows
+        elif name not in old or old[name].shape != value.shape:
+            has = f"{tuple(old[name].shape)}" if name in old else "nothing"
+            raise CheckpointError(f"{name}: the checkpoint has {has} where its options make {tuple(value.shape)}")
+    dtype = next(value.dtype for name, value in old.items() if name.endswith(TABLE))
+    others = {name: value for name, value in old.items() if not _is_position(name)}
+    positions = {name: value.to(dtype) for name, value in kept.items()}
+    dropped = [name for name in old if _is_position(name) and (name not in kept or name in fresh)]
+    extra = {name: value for name, value in (state.get("extra_state") or {}).items() if name not in AVERAGES}
+    changed = {**with_configuration(state, cfg), "model": {**others, **positions}, "extra_state": extra}
+    for entry in ("last_optimizer_state", MEMORY):
+        changed.pop(entry, None)
+    return Change(changed, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
+
+
+def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> Change:
+    """The same model with the positions of ``args``, the options of a training that begins with it.
+
+    Raises:
+        CheckpointError: more than positions differs; or as :func:`convert_checkpoint`.
+    """
+    stored = model_configuration(state)
+    arch = stored.arch
+    if kind_of_arch(arch) is None:
+        stored = model_configuration(convert_stock(state, "plugin"))
+    kind = kind_of_arch(args.arch)
+    if kind is None:
+        raise CheckpointError(f"{args.arch} is not an architecture of this plugin: choose one that is")
+    if kind != kind_of_arch(stored.arch):
+        raise CheckpointError(f"{arch} is another kind of model than --arch {args.arch}")
+    _, here = _new_model(state, args, seed)
+    for name in COMPUTED:
+        one, other = (getattr(options, name, None) or None for options in (stored, here))
+        if one != other:
+            flag = name.replace("_", "-")
+            raise CheckpointError(f"more than positions differs: --{flag} is {one} in the checkpoint, {other} here")
+    names = [*(f"{side}_position" for side in kind.sides), *option_names(*POSITIONS), *LIMITS]
+    return convert_checkpoint(state, {name: getattr(args, name, None) for name in names}, seed)
+
+
+def _set_fields(cfg: argparse.Namespace, kind: Kind, fields: Mapping[str, Any]) -> None:
+    """Sets the new options and forgets those of encodings that are not there any more."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    for side in SIDES:
+        name, value = f"{side}_position", given.get(f"{side}_position")
+        if value is not None and side not in kind.sides:
+            raise CheckpointError(f"--{side}-position {value}: the model has no {side}")
+        if side in kind.sides:
+            setattr(cfg, name, value or given.get("position") or getattr(cfg, name))
+    used = option_names(*(getattr(cfg, f"{side}_position") for side in kind.sides))
+    for name in option_names(*POSITIONS):
+        if name not in used and hasattr(cfg, name):
+            delattr(cfg, name)
+    for name in (*option_names(*POSITIONS), *LIMITS):
+        if name in given:
+            setattr(cfg, name, given[name])
+    if any(POSITIONS[getattr(cfg, f"{side}_position")].attention == "linear" for side in kind.sides):
+        cfg.attention_dropout = 0.0  # it forms no weights to drop
+    cfg.arch = architecture(cfg, kind)
+
+
+def _check_layout(old: Any, cfg: Any, before: Mapping[str, str]) -> None:
+    """Raises CheckpointError if a side would pair other channels of queries and keys than those that it was trained
+    with: that changes what its projections mean."""
+    for side, name in before.items():
+        pair = [
+            (POSITIONS[encoding].prefix, options)
+            for encoding, options in ((name, old), (getattr(cfg, f"{side}_position"), cfg))
+            if hasattr(POSITIONS[encoding].Options(), "layout")
+        ]
+        layouts = [getattr(options, f"{prefix}_layout", None) or "interleaved" for prefix, options in pair]
+        if len(set(layouts)) > 1:
+            raise CheckpointError(
+                f"the {side} pairs channels in the layout {layouts[0]}: give --{pair[1][0]}-layout {layouts[0]}, or "
+                "convert the layout first (--to)"
+            )
+
+
+def _new_model(state: Dict[str, Any], cfg: argparse.Namespace, seed: int) -> Tuple[Any, argparse.Namespace]:
+    """A new model with the options ``cfg``, for dictionaries of the sizes of the embeddings; the options, completed."""
+    cfg = copy.copy(cfg)
+    options = argparse.Namespace(**{"add_bos_token": False, **task_options(state)})
+    for name in LIMITS[:2]:  # which may be the task's alone
+        if getattr(cfg, name, None) is None and getattr(options, name, None):
+            setattr(cfg, name, getattr(options, name))
+    sizes = [len(value) for name, value in state["model"].items() if name.endswith(TABLE)]
+    if not sizes:
+        raise CheckpointError("the checkpoint has no embeddings (embed_tokens.weight)")
+    source, target = _dictionary(sizes[0]), _dictionary(sizes[-1])
+    task = argparse.Namespace(source_dictionary=source, target_dictionary=target, args=options)
+    task.max_positions = lambda: getattr(options, "tokens_per_sample", None)
+    cfg._name, cfg.encoder_embed_path, cfg.decoder_embed_path = cfg.arch, None, None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            return build_model(cfg, task), cfg
+        except ValueError as error:
+            raise CheckpointError(str(error)) from error
+
+
+def _dictionary(size: int) -> Dictionary:
+    dictionary = Dictionary()
+    dictionary.symbols += [""] * (size - len(dictionary))  # only its length is looked at
+    return dictionary
+
+
+def _is_position(name: str) -> bool:
+    return "position" in name.split(".")
+
+
+def _rows_in_common(
+    name: str, pair: Tuple[type[PositionEncoding], type[PositionEncoding]], old: Mapping[str, Tensor], value: Tensor
+) -> Any:
+    """What the new parameter ``value`` takes over from the old one of this name; None: nothing, as it is another thing.
+
+    Parameters of two encodings mean the same if a class that both inherit from makes them.
+    """
+    one, other = (set(encoding.__mro__) - set(PositionEncoding.__mro__) for encoding in pair)
+    if name not in old or not one & other:
+        return None
+    if pair[0] is pair[1] and old[name].shape == value.shape:
+        return old[name]
+    tables = [parameter for encoding, parameter in TABLES.items() if encoding in one & other]
+    if name.split(".position.")[-1] in tables and old[name].shape[1:] == value.shape[1:]:
+        before = [getattr(encoding, "rows_before", 0) for encoding in pair]
+        if before[0] == before[1]:
+            before = [0, 0]
+        rows = min(len(old[name]) - before[0], len(value) - before[1])
+        taken = value.clone()
+        taken[before[1] : before[1] + rows] = old[name][before[0] : before[0] + rows]
+        return taken
+    return old[name] if old[name].shape == value.shape else None
+
+
+def _by_layers(names: List[str]) -> List[str]:
+    return list(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", name) for name in names))

@@ -1,0 +1,87 @@
+"""Gives a trained model a dictionary with further types at its end: its embeddings and its output grow.
+
+::
+
+    fairseq-rope convert CHECKPOINT --dictionary DATA/bin/dict.de.txt --out FILE
+
+A new row is the mean of the old ones, so that a new type begins as an average word. ``prepare.sh --add-tokens`` makes
+such dictionaries.
+"""
+
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from ..loading import TABLE, digest
+from .configuration import model_configuration, with_configuration
+from .fairseq_transformer import kind_of_arch
+from .files import CheckpointError
+
+OUTPUTS = ("output_projection.weight", "output_projection.bias", "lm_head.weight", "lm_head.bias")
+"""The ends of the names of parameters with a row for each type that a model predicts."""
+
+MASK = "<mask>"
+
+
+def grow(state: Dict[str, Any], paths: Sequence[Path]) -> Dict[str, Any]:
+    """A copy of a checkpoint for larger dictionaries, without the optimizer's state.
+
+    Args:
+        state: of a model of this plugin.
+        paths: the dictionary of both sides, or those of source and target.
+
+    Raises:
+        CheckpointError: a dictionary cannot be read, or is not the old one with further types at its end.
+    """
+    cfg = model_configuration(state)
+    kind = kind_of_arch(cfg.arch)
+    if kind is None:
+        raise CheckpointError(f"{cfg.arch} is not an architecture of this plugin: convert it with --to plugin first")
+    model, digests = dict(state["model"]), dict(getattr(cfg, "dictionaries", None) or {})
+    for side, path in zip(kind.sides, [paths[0], paths[-1]]):
+        dictionary = _read(path)
+        tables = [name for name in model if name.startswith(side) and name.endswith((TABLE, *OUTPUTS))]
+        old = len(model[next(name for name in tables if name.endswith(TABLE))])
+        symbols = dictionary.symbols
+        if side == "encoder" and len(kind.sides) == 1:  # the task of masked models adds it at the end
+            dictionary.add_symbol(MASK)
+            before = [*symbols[: old - 1], MASK]
+        else:
+            before = symbols[:old]
+        known = digests.get(side)
+        if len(symbols) < old or (known and _digest(before) != known):
+            raise CheckpointError(
+                f"{path} is not the {side}'s dictionary ({known or f'{old} types'}) with more at its end"
+            )
+        for name in tables:
+            if len(model[name]) != old:
+                raise CheckpointError(f"{name} has {len(model[name])} rows, and the dictionary had {old} types")
+            model[name] = _with_rows(model[name], len(symbols), at=old - (before[-1] == MASK))
+        digests[side] = digest(dictionary)
+    cfg.dictionaries = digests
+    grown = {**with_configuration(state, cfg), "model": model}
+    grown.pop("last_optimizer_state", None)
+    return grown
+
+
+def _read(path: Path) -> Dictionary:
+    try:
+        return Dictionary.load(str(path))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: no dictionary of fairseq: {error}") from error
+
+
+def _digest(symbols: List[str]) -> str:
+    dictionary = Dictionary()
+    dictionary.symbols = symbols
+    return digest(dictionary)
+
+
+def _with_rows(table: Tensor, rows: int, at: int) -> Tensor:
+    """``table`` with new rows from ``at`` on, each the mean of the old ones."""
+    mean = table.float().mean(0, keepdim=True).type_as(table)
+    new = mean.repeat(rows - len(table), *[1] * (table.dim() - 1))
+    return torch.cat([table[:at], new, table[at:]])

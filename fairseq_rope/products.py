@@ -1,0 +1,286 @@
+"""Products with the weights of linear layers: on a CPU in fp32, by the faster of two libraries that PyTorch brings.
+
+PyTorch hands such a product to its BLAS (MKL in most builds), which uses half of some processors' rate, where oneDNN
+uses all of it. :func:`library` measures once which of them this process takes. In other precisions, on other devices,
+under autocast, when compiling or exporting, and for small products everything stays with PyTorch.
+
+oneDNN's operators have private names in PyTorch. Where they are missing, everything stays with PyTorch as well.
+"""
+
+import logging
+import os
+import time
+from contextlib import nullcontext
+from types import MethodType
+from typing import Any, Callable, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+logger = logging.getLogger(__name__)
+
+VARIABLE = "FAIRSEQ_ROPE_PRODUCTS"
+"""Environment variable that names the library, so that nothing is measured."""
+
+BLAS, ONEDNN = "blas", "onednn"
+
+FASTER = 1.2
+"""How many times as fast oneDNN has to be. Where they are close, the load must not decide."""
+
+SHAPES = ((128, 512, 512), (256, 128, 512), (64, 512, 1024))  # rows, inputs, outputs
+ROUNDS = 10
+
+SMALLEST = 2**22
+"""Multiplications of a product that is large enough for oneDNN, whose calls cost more; below, BLAS is as fast."""
+
+PACKED = 2**17
+"""Numbers in a weight that is large enough to be packed: with few rows, smaller ones are multiplied faster by BLAS."""
+
+ROWS = 32
+"""The rows that oneDNN expects of a packed weight; other numbers work as well."""
+
+_operators: Any = torch.ops.mkldnn
+_library: Optional[str] = None
+
+
+def required() -> Optional[str]:
+    """The library that the environment names, or None.
+
+    Raises:
+        ValueError: it names an unknown one.
+    """
+    name = os.environ.get(VARIABLE, "")
+    if name not in ("", BLAS, ONEDNN):
+        raise ValueError(f"{VARIABLE} is '{name}': set it to {BLAS} or {ONEDNN}, or leave it unset")
+    return name or None
+
+
+def library() -> str:
+    """The library of this process, ``blas`` or ``onednn``: the required one, or else the first call measures.
+
+    Of several processes of a training, the first one decides for all.
+    """
+    global _library
+    if _library is None:
+        if not is_available():
+            _library = BLAS
+        elif (name := required()) is not None:
+            _library = name
+        else:
+            _library = _agreed(lambda: ONEDNN if speed_of_onednn() >= FASTER else BLAS)
+    return _library
+
+
+def chosen() -> Optional[str]:
+    """The library of this process if a product has needed one."""
+    return _library
+
+
+def explanation() -> str:
+    """The library of this process, and why it is that one."""
+    if not is_available():
+        return f"{BLAS} (this PyTorch has no oneDNN, or other operators)"
+    if required() is not None:
+        return f"{library()} ({VARIABLE})"
+    return f"{library()} (oneDNN is {speed_of_onednn():.2f} times as fast as PyTorch's BLAS; it has to be {FASTER})"
+
+
+def choose(name: str) -> None:
+    """Takes the library of an earlier run, which this one continues; one that the environment names comes first."""
+    global _library
+    if required() is None and name in (BLAS, ONEDNN) and is_available():
+        _library = name
+
+
+def speed_of_onednn() -> float:
+    """How many times as fast as BLAS oneDNN is in a few products and their gradients, on PyTorch's threads."""
+    return _ratio(F.linear, onednn)
+
+
+def speed_of_bf16() -> float:
+    """How many times as fast bf16 is in the same products as fp32 in the faster library; less than 1 if emulated."""
+    in_fp32 = onednn if is_available() and library() == ONEDNN else F.linear
+    return _ratio(in_fp32, F.linear, torch.bfloat16)
+
+
+def _ratio(first: Callable[..., Tensor], second: Callable[..., Tensor], dtype: torch.dtype = torch.float) -> float:
+    """Seconds of the first function divided by those of the second, whose operands have ``dtype``: sums of the fastest
+    of :data:`ROUNDS` calls each."""
+    seconds = [0.0, 0.0]
+    with torch.no_grad():
+        for rows, inputs, outputs in SHAPES:
+            x, weight, grad = torch.ones(rows, inputs), torch.ones(outputs, inputs), torch.ones(rows, outputs)
+            for pair in ((x, weight), (grad, weight.t()), (x.t(), grad.t())):
+                other = [operand.to(dtype) for operand in pair]
+                rounds = [(_seconds(first, *pair), _seconds(second, *other)) for _ in range(ROUNDS)]
+                seconds = [total + min(times) for total, times in zip(seconds, zip(*rounds))]
+    return seconds[0] / seconds[1]
+
+
+def _seconds(function: Callable[..., Tensor], *arguments: Tensor) -> float:
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
+
+
+def _agreed(decide: Callable[[], str]) -> str:
+    """What the first of the distributed processes decides."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return decide()
+    # not a collective operation, which would have to take place at the same time in all
+    store = torch.distributed.distributed_c10d._get_default_store()
+    if torch.distributed.get_rank() == 0:
+        store.set(VARIABLE, decide())
+    return str(store.get(VARIABLE).decode())
+
+
+def is_available() -> bool:
+    """Whether PyTorch has oneDNN, and the two operators by which it multiplies."""
+    names = ("_reorder_linear_weight", "_linear_pointwise")
+    return torch.backends.mkldnn.is_available() and all(hasattr(_operators, name) for name in names)
+
+
+def onednn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """oneDNN's ``x @ weight^T + bias``, without a gradient, where :func:`is_available`; ``weight`` may be packed."""
+    out: Tensor = _operators._linear_pointwise(x, weight, bias, "none", [], "")
+    return out
+
+
+def _fits(x: Tensor, weight: Tensor) -> bool:
+    """Whether ``x @ weight^T`` goes to oneDNN."""
+    return (
+        x.device.type == "cpu"
+        and x.dtype is weight.dtype is torch.float
+        and x.numel() * weight.size(0) >= SMALLEST
+        and not torch.compiler.is_compiling()
+        and library() == ONEDNN
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def _fall_back(error: RuntimeError) -> None:
+    global _library
+    _library = BLAS
+    logger.warning("oneDNN fails, so products are left to PyTorch from now on: %s", str(error).splitlines()[0])
+
+
+def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """``x @ weight^T + bias`` as ``torch.nn.functional.linear``, with gradients of any order."""
+    if not _fits(x, weight):
+        return F.linear(x, weight, bias)
+    try:
+        # the operator returns a view for other shapes, which PyTorch forbids to change in place
+        out: Tensor = _Linear.apply(x.reshape(-1, x.size(-1)), weight, bias)
+    except RuntimeError as error:
+        out = F.linear(x, weight, bias)  # fails as well if the operands are wrong
+        _fall_back(error)
+        return out
+    return out.view(*x.shape[:-1], weight.size(0))
+
+
+def product(x: Tensor, weight: Tensor, out: Optional[Tensor] = None) -> Tensor:
+    """``x @ weight^T``, ``(N, K)`` and ``(M, K)`` -> ``(N, M)``, without a gradient; BLAS may write it to ``out``."""
+    return linear(x, weight) if _fits(x, weight) else torch.mm(x, weight.t(), out=out)
+
+
+class _Linear(torch.autograd.Function):
+    """The gradients are products as well: ``dx = dy @ weight`` and ``dweight = dy^T @ x``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return onednn(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tuple[Optional[Tensor], ...]:
+        (x, weight), needed = ctx.saved_tensors, ctx.needs_input_grad
+        # the forward pass was outside of autocast, which may be active here
+        with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
+            of_x = linear(grad, weight.t()) if needed[0] else None
+            of_weight = weight_gradient(grad, x) if needed[1] else None
+            return of_x, of_weight, grad.sum(0) if needed[2] else None
+
+
+def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
+    """``grad^T @ x``: ``(N, M)`` and ``(N, K)`` -> ``(M, K)``, with a gradient.
+
+    oneDNN copies its first operand if that is transposed: here always the smaller one.
+    """
+    if grad.size(1) > x.size(1) and _fits(x.t(), grad.t()):
+        return linear(x.t(), grad.t()).t()
+    return linear(grad.t(), x.t())
+
+
+def add_weight_gradient(total: Tensor, grad: Tensor, x: Tensor) -> None:
+    """Adds ``grad^T @ x`` to ``total`` ``(M, K)``, in place and without a gradient."""
+    if _fits(x.t(), grad.t()):
+        total.add_(weight_gradient(grad, x))
+    else:
+        total.addmm_(grad.t(), x)
+
+
+def _forward(self: nn.Linear, x: Tensor) -> Tensor:
+    return linear(x, self.weight, self.bias)
+
+
+# in a pickle, a bound method is its name: a module that is read again has the forward of its class
+_forward.__name__ = "forward"
+
+
+def accelerate(model: nn.Module, args: Any) -> None:
+    """Lets each ``nn.Linear`` of ``model`` multiply by :func:`linear`. Their type, which tools ask for, stays.
+
+    Args:
+        args: the model's options. With ``quant_noise_scalar``, fairseq replaces the layers, and nothing is changed.
+
+    Raises:
+        ValueError: the environment names an unknown library.
+    """
+    required()
+    if getattr(args, "quant_noise_scalar", 0):
+        return
+    for module in model.modules():
+        if type(module) is nn.Linear:
+            module.forward = MethodType(_forward, module)  # type: ignore[method-assign]
+
+
+class PackedLinear:
+    """``x @ weight^T + bias`` without a gradient, with a copy of the weight in oneDNN's own layout.
+
+    Without the copy, every product on a CPU first brings the weight into such a layout. With the few rows of a step of
+    decoding, this takes as long as the product itself. Where the copy does not pay (small weights, oneDNN missing, or
+    ``blas`` required), this is ``F.linear``, and nothing is copied.
+
+    Args:
+        weight: ``(out, in)``, fp32 or bf16; later changes do not arrive.
+        bias: ``(out,)`` or None.
+    """
+
+    def __init__(self, weight: Tensor, bias: Optional[Tensor]) -> None:
+        self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
+        self.is_packed = can_pack(weight)
+        if self.is_packed:
+            self.weight = _operators._reorder_linear_weight(self.weight.contiguous(), ROWS)
+
+    @classmethod
+    def of(cls, *layers: nn.Linear) -> "PackedLinear":
+        """The outputs of one or several layers of the same input, side by side."""
+        if len(layers) == 1:
+            return cls(layers[0].weight, layers[0].bias)
+        biases = [layer.bias for layer in layers if layer.bias is not None]
+        weight = torch.cat([layer.weight.detach() for layer in layers])
+        return cls(weight, torch.cat([bias.detach() for bias in biases]) if biases else None)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``(N, in)`` -> ``(N, out)``."""
+        return onednn(x, self.weight, self.bias) if self.is_packed else F.linear(x, self.weight, self.bias)
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Whether a copy of this weight in oneDNN's layout pays."""
+    if weight.device.type != "cpu" or weight.numel() < PACKED or not is_available() or required() == BLAS:
+        return False
+    if weight.dtype == torch.bfloat16:
+        return bool(getattr(_operators, "_is_mkldnn_bf16_supported", bool)())
+    return weight.dtype == torch.float

@@ -1,0 +1,36 @@
+"""Trains some of a model's parameters alone, for example the positions and the self-attention of a converted model."""
+
+import re
+from argparse import ArgumentParser
+from typing import Any
+
+from torch import nn
+
+
+def add_freezing_args(parser: ArgumentParser) -> None:
+    """Adds ``--only-train``."""
+    parser.add_argument(
+        "--only-train",
+        metavar="REGEX",
+        help="train only parameters in whose names this is found, as in 'self_attn|position'; the others stay as they "
+        "are, and the optimizer keeps no state of them (default: train all)",
+    )
+
+
+def freeze(model: nn.Module, args: Any) -> None:
+    """Freezes the parameters that ``--only-train`` does not name.
+
+    Raises:
+        ValueError: it is no regular expression, or no parameter has such a name.
+    """
+    pattern = getattr(args, "only_train", None)
+    if not pattern:
+        return
+    try:
+        found = {name: bool(re.search(pattern, name)) for name, _ in model.named_parameters()}
+    except re.error as error:
+        raise ValueError(f"--only-train {pattern}: no regular expression: {error}") from None
+    if not any(found.values()):
+        raise ValueError(f"--only-train {pattern}: no parameter has such a name; there is, for example, {max(found)}")
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(parameter.requires_grad and found[name])

@@ -1,1 +1,0 @@
-"""Everything that this project says about GPUs, part by part."""

@@ -1,0 +1,197 @@
+"""Markdown: text, names and tables, the table of a recipe, and how its runs were made."""
+
+import re
+from itertools import compress
+from pathlib import Path
+from statistics import fmean as mean
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+from ..results.file import Result
+from ..scoring.metrics import METRICS
+from .benchmarks import File
+from .comparison import Difference
+from .recipe import Recipe
+from .systems import System, metric_of
+
+MARKS = re.compile(r"([\\`*_\[\]|~#])")
+PLACES = re.compile(r"--(arch|seed) \S+")
+DATA = {"documents": "documents", "tokens": "tokens", "pairs": "pairs", "kept": "after cleaning", "merges": "merges"}
+"""Entries about the training data in a result file, and what they are called."""
+ON_CARDS = ("data", "training", "machine", "commit", "trained")
+"""The facts of :func:`conditions` that a card has."""
+
+
+def text(value: str) -> str:
+    """Any text as Markdown that is not markup, behind other text on its line."""
+    return MARKS.sub(r"\\\1", " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;"))
+
+
+def code(value: str) -> str:
+    """Text in a fixed font."""
+    fence = "`" * (max(map(len, re.findall("`+", value)), default=0) + 1)
+    space = " " if "`" in value else ""
+    return f"{fence}{space}{' '.join(value.split())}{space}{fence}"
+
+
+def table(columns: Sequence[Tuple[str, Sequence[str]]], left: int = 1) -> str:
+    """A Markdown table from its columns, heads and cells, without empty ones; the first are aligned to the left."""
+    shown = [column for place, column in enumerate(columns) if place < left or any(column[1])]
+    rules = ["---" if place < left else "---:" for place in range(len(shown))]
+    lines = [[head for head, _ in shown], rules, *zip(*(cells for _, cells in shown))]
+    return "\n".join("| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in line) + " |" for line in lines)
+
+
+def change(found: Difference) -> str:
+    """A difference, with its 95% interval if it was tested."""
+    value, *ends = (f"{number:+.2f}".replace("-", "\u2212") for number in (found.value, *(found.interval or ())))
+    return f"{value} ({ends[0]} to {ends[1]})" if ends else value
+
+
+def p_value(found: Difference) -> str:
+    return "" if found.p is None else "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
+
+
+def scores(recipe: Recipe, test: str, key: str = "") -> Tuple[str, List[str]]:
+    """The head and the cells of a column: scores on a test set by a metric, by default the first one that it has."""
+    first, key = recipe.tests[0], key or metric_of(recipe.systems, test)
+    metric, found = METRICS[key], [system.spread(test, key) for system in recipe.systems]
+    best = max((metric.sign * score[0] for score in found if score), default=None)
+    cells = ["±".join(f"{number:.{metric.digits}f}" for number in score) for score in found]
+    for place, score in enumerate(found if len(found) > 1 else ()):
+        cells[place] = f"**{cells[place]}**" if score and metric.sign * score[0] == best else cells[place]
+    told = f"{metric.name} " if recipe.is_tuned or test == first or key != recipe.metric else ""
+    name = f"…{test[len(first) :]}" if test.startswith(first) and test != first else test  # _x2, _long
+    return f"{told}{metric.arrow} {code(name)}", cells
+
+
+def _difference(recipe: Recipe, system: System) -> str:
+    is_baseline = recipe.differences and system is recipe.baseline
+    return change(found) if (found := recipe.differences.get(system)) else "baseline" if is_baseline else ""
+
+
+def _to_best(recipe: Recipe, system: System) -> Optional[Difference]:
+    best = recipe.scored[0] if recipe.scored else None
+    return recipe.difference(system, best) if best and system is not best else None
+
+
+def _commits(recipe: Recipe, system: System) -> str:
+    return ", ".join(
+        dict.fromkeys(code((result.run.commit or "")[:9]) for result in system.results if result.run.commit)
+    )
+
+
+def _rate(recipe: Recipe, system: System) -> str:
+    """Tokens per second; empty unless as many runs shared the same machine, and all were counted alike."""
+    results = [result for each in recipe.systems for result in each.results]
+    ways = {(r.run.threads, r.run.jobs, r.run.machine, *r.training.devices, r.training.rate) for r in results}
+    rates = [result.training.target_tokens_per_second or 0.0 for result in system.results]
+    return f"{mean(rates):,.0f}" if len(ways) == 1 and results[0].run.jobs and all(rates) else ""
+
+
+COLUMNS: Dict[str, Tuple[str, Callable[[Recipe, System], str]]] = {
+    "seeds": ("seeds", lambda recipe, system: str(len(system.runs))),
+    "average": ("average ↑", lambda recipe, s: f"{mean(k.values()):.2f}" if (k := recipe.scores(s)) else ""),
+    "difference": ("difference (95% interval)", _difference),
+    "p": ("p", lambda recipe, system: p_value(found) if (found := recipe.differences.get(system)) else ""),
+    "to best": ("to the best", lambda recipe, system: change(found) if (found := _to_best(recipe, system)) else ""),
+    "p to best": ("p", lambda recipe, system: p_value(found) if (found := _to_best(recipe, system)) else ""),
+    "commit": ("commit", _commits),
+    "parameters": ("parameters ↓", lambda recipe, system: f"{system.parameters:,}"),
+    "step": ("step ↓", lambda recipe, system: f"{step:.2f}" if (step := recipe.step(system)) else ""),
+    "tokens/s": ("tokens/s ↑", _rate),
+}
+"""Head and cell of the columns that are not scores."""
+
+
+def system_table(recipe: Recipe, names: Sequence[str] = (), plain: bool = False) -> str:
+    """The table of systems, or of ``plain`` ones without variants.
+
+    Args:
+        names: of columns: those of :data:`COLUMNS`, test sets, or a test set and a metric; by default the usual ones.
+    """
+    (first, *others), sets = recipe.tests, [*recipe.tests, *recipe.validation]
+    usual = [first, "difference", "p", f"{first} bits_per_byte", *recipe.validation, *others]
+    usual = [*recipe.tests, "average", "difference"] if recipe.is_tuned else usual
+    size = f" {code('…' + recipe.size)}" if recipe.size else ""
+    columns = [(f"system{size}", [code(recipe.short(system)) for system in recipe.systems])]
+    for name in names or ["seeds", *usual, "parameters", "step" if recipe.steps else "tokens/s"]:
+        if name in COLUMNS:
+            head, cell = COLUMNS[name]
+            columns.append((head, [cell(recipe, system) for system in recipe.systems]))
+        else:
+            test, _, key = (name, "", "") if name in sets else name.rpartition(" ")
+            columns.append(scores(recipe, test, key))
+    shown = [not (plain and system.variant) for system in recipe.systems]
+    return table([(head, list(compress(cells, shown))) for head, cells in columns])
+
+
+def speed_table(files: Sequence[File], pattern: str = "") -> str:
+    """The table of benchmarks, with a row for each candidate that matches; several cases stand in one cell."""
+    rows = []
+    for file in files:
+        several = len({row.case for row in file.rows}) > 1
+        for name in dict.fromkeys(row.candidate for row in file.rows if re.search(pattern, row.candidate)):
+            own = [row for row in file.rows if row.candidate == name]
+            ends = [re.sub(r"[\d.]+", lambda end: f"{float(end[0]):.2f}", row.quartiles) for row in own]
+            fast = (f"{row.case + ': ' if several else ''}{row.ratio:.2f} ({end})" for row, end in zip(own, ends))
+            share = (row.share for row in own if "%" in row.share)
+            memory = (f"{row.memory:,.0f}" for row in own if row.memory)
+            rows.append([code(file.name), code(name), "; ".join(fast), ", ".join(share), ", ".join(memory)])
+    heads = ["benchmark", "candidate", "times as fast ↑ (quartiles)", "share of peak ↑", "peak MiB ↓"]
+    return table(list(zip(heads, zip(*rows))), left=2)
+
+
+def conditions(recipe: Recipe) -> List[Tuple[str, List[str]]]:
+    """How the runs were made: what each fact is, and its values, each once."""
+    facts = _facts(
+        [*(result for system in recipe.systems for result in system.results), *recipe.unfinished], recipe.metric
+    )
+    signatures = dict.fromkeys(code(found.signature) for found in recipe.differences.values() if found.signature)
+    return [*facts, *([("p", list(signatures))] if signatures else [])]
+
+
+def cards(recipe: Recipe) -> str:
+    """A card for each system: data, training, tests, limits, as its result files tell."""
+    return "\n\n".join(_card(recipe, system) for system in recipe.systems)
+
+
+def _card(recipe: Recipe, system: System) -> str:
+    seeds, tests, lengths = sorted(system.runs), [], ""
+    for test in [*recipe.tests, *recipe.validation]:
+        if score := system.spread(test, key := metric_of(recipe.systems, test)):
+            tests.append(
+                f"{METRICS[key].name} {'±'.join(f'{n:.{METRICS[key].digits}f}' for n in score)} on {code(test)}"
+            )
+    words = [n for test in system.tests(recipe.tests[0]).values() for n in test.statistics.get("source_words", [])]
+    if words:
+        low, high = (sorted(words)[round(share * (len(words) - 1))] for share in (0.05, 0.95))
+        lengths = f"; tested on lines of {low} to {high} words (nine in ten)"
+    told = (
+        f"seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else "one seed, which cannot tell how trainings differ"
+    )
+    facts = [(n, ", ".join(values)) for n, values in _facts(system.results, recipe.metric) if n in ON_CARDS]
+    files = ", ".join(f"[{Path(result.file).name}]({Path(result.file).name})" for result in system.results)
+    rows = [("tests", "; ".join(tests)), ("limits", told + lengths), *facts, ("files", files)]
+    return f"**{code(system.name)}**\n\n" + "\n".join(f"- {name}: {value}" for name, value in rows)
+
+
+def _facts(results: Sequence[Result], metric: str) -> List[Tuple[str, List[str]]]:
+    facts: Dict[str, Dict[str, None]] = {}
+
+    def add(**values: str) -> None:
+        for name, value in values.items():
+            facts.setdefault(name, {}).update({code(value): None} if value else {})
+
+    for result in results:
+        made, run = result.training, result.run
+        train = {key: value.get("train") if isinstance(value, dict) else value for key, value in result.data.items()}
+        tokens = f" of {made.target_tokens_per_update:,.0f} tokens" if made.target_tokens_per_update else ""
+        add(data=", ".join(f"{train[key]:,} {told}" for key, told in DATA.items() if train.get(key)))
+        add(training=f"{made.updates:,} updates{tokens}, {made.averaged} averaged")
+        for test in result.tests.values():
+            add(search=test.settings, scores=test.scores.get(metric, {}).get("signature", ""))
+        add(machine=", ".join([*made.devices, run.machine]), commit=(run.commit or "")[:9])
+        add(versions=", ".join(f"{name} {version}" for name, version in run.versions.items()))
+        add(prepared=result.data.get("command", ""))
+        add(trained=PLACES.sub(lambda option: f"--{option[1]} {option[1].upper()}", run.command))
+    return [(name, list(values)) for name, values in facts.items() if values]

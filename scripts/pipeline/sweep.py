@@ -1,0 +1,215 @@
+"""The systems and seeds of a recipe, their folders, and what comes before and after all runs.
+
+``scripts/reproduce.sh`` runs one training after the other, ``scripts/Snakefile`` several at a time.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import shlex
+from pathlib import Path
+from typing import Any, List
+
+import msgspec
+
+from .afterwards import afterwards
+from .command import Failure, words_of
+from .corpus import blocks, lines, prepare, prepare_text, wmt14
+from .experiment import Experiment
+from .files import read_as, write_text
+from .paths import ROOT
+from .prepared import NAME
+from .recipes import load_recipe
+from .report import build
+from .results import finished
+from .settings import check_average, check_flags, flags_in, words_in
+from .systems import System, read_systems
+
+
+class Command(msgspec.Struct):
+    """The entry of ``prepare.json`` that says with which options the data were prepared."""
+
+    command: str
+
+
+class Sweep:
+    """A recipe with its systems and seeds.
+
+    Args:
+        args: the result of :func:`.reproduce.parse`.
+
+    Raises:
+        Failure: a recipe, architecture or variant is unknown, or options do not go together, or a training would make
+            fewer checkpoints than are to be averaged.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        if os.environ.get("NODES", "1") != "1":
+            raise Failure(
+                f"NODES={os.environ['NODES']}: several machines train with scripts/train.sh, one run at a time; unset "
+                "it to prepare, score and report here"
+            )
+        self.args, self.recipe = args, load_recipe(args.recipe)
+        check_flags(flags_in(args.flags))
+        recipe = self.recipe
+        if not recipe.shares:
+            raise Failure(
+                f"the recipe {recipe.name} names no text: give it to scripts/{'finetune' if recipe.grid else 'train'}"
+                ".sh, or write a recipe that extends it and names train, valid and tests (docs/own-data.md)"
+            )
+        self.out: Path = args.out or ROOT / "runs" / recipe.shares
+        self.data = self.out / "data"
+        self.results: Path = args.results or self.out / "results"
+        self.report: Path = args.report or self.out / "report"
+        for folder in (self.out, self.results, self.report):
+            if folder.exists() and not folder.is_dir():
+                raise Failure(f"{folder} is no folder: name another one")
+        own = recipe.name.removeprefix(f"{recipe.shares}_") if recipe.shares != recipe.name else ""
+        self.runs = self.out / own  # beside those of the recipe with the same data
+        self.downloads = recipe.data.download and not args.data
+        self.raw: Path = self.out / "raw" if self.downloads else args.data or recipe.raw
+        given = [("--mirror", args.mirror), ("--news-commentary", args.news_commentary)]
+        self.fetching = [word for name, value in given if value for word in (name, value)]
+        if self.fetching and not self.downloads:
+            raise Failure(f"{self.fetching[0]} is for recipes that download, without --data")
+        self.joined = {f"{Path(recipe.data.tests[0]).name}_x{count}": count for count in recipe.data.join}
+        """The test sets of joined sentences, to the number of sentences joined."""
+        tests = [*recipe.data.tests, *self.joined]
+        self.subsets = {f"test{number or ''}": name for number, name in enumerate(tests)}
+        """fairseq's name of a test set, to its real name."""
+        if "document-tokens" in recipe.prepare:
+            self.subsets |= blocks.titles(self.subsets)
+        self.subsets["valid"] = recipe.data.valid  # decisions are made by it
+        if len(set(self.subsets.values())) < len(self.subsets):
+            raise Failure(f"the recipe {recipe.name} has two sets of one name: {', '.join(self.subsets.values())}")
+        self.systems = read_systems(words_of(args.archs or recipe.archs), args.variants, args.baseline)
+        self.experiments = [self.experiment(system, seed) for seed in args.seeds for system in self.systems]
+        """All systems with the first seed, then all with the second."""
+        if not args.only:
+            self._check_options()
+
+    def experiment(self, system: System, seed: Any) -> Experiment:
+        """The run of a system with a seed; for the Snakefile, both may be wildcards."""
+        args = self.args
+        numbers = ("max_update", "save_every", "device_tokens", "processes")
+        given = [(f"--{name.replace('_', '-')}", getattr(args, name)) for name in numbers if getattr(args, name)]
+        return Experiment(
+            self.recipe,
+            system,
+            seed,
+            self.data,
+            self.runs / system.name / f"seed{seed}",
+            self.results / f"{self.recipe.name}-{system.name}-seed{seed}.json",
+            self.subsets,
+            [word for pair in given for word in pair],
+            args.flags,
+        )
+
+    def _check_options(self) -> None:
+        """Raises Failure if a training could not end well: it would hours later."""
+        from .training.fairseq_options import parse  # imports fairseq
+
+        for experiment in self.experiments[: len(self.systems)]:
+            training = experiment.training()
+            check_average(training.max_update, training.save_every, self.recipe.score.average)
+            try:
+                parse(words_in(training.flags))
+            except Failure as error:
+                raise Failure(f"{experiment.system.title}: {error}") from None
+
+    def check_inputs(self) -> None:
+        """Raises Failure if a result file is damaged, or if the raw text is missing and the recipe does not download
+        it."""
+        for experiment in self.experiments:
+            if experiment.file.is_file():
+                experiment.result()
+        if not self.downloads and not self.raw.is_dir():
+            raise Failure(
+                f"{self.raw} not found: give the folder with the raw text of {self.recipe.shares} as --data FOLDER"
+            )
+
+    def join(self) -> None:
+        """Writes the test sets of joined sentences."""
+        recipe = self.recipe.data
+        for name, count in self.joined.items():
+            first, langs = self.raw / recipe.tests[0], (recipe.source, recipe.target)
+            lines.join(str(first), str(self.out / "joined" / name), langs, count)
+
+    def prepare(self) -> None:
+        """Downloads the text, joins the sentences of test sets, and prepares the data, as far as that is not done."""
+        if self.downloads:
+            wmt14.main(["--out", str(self.raw), *self.fetching])
+        self.join()
+        main = prepare_text.main if self.recipe.task.is_text else prepare.main
+        main(list(map(str, self.prepare_options)))
+        (self.data / NAME).touch()  # newer than the raw text
+
+    @property
+    def prepare_options(self) -> List[Any]:
+        """Options of the script that prepares; the test sets of joined sentences come last."""
+        recipe = self.recipe.data
+        tests = [self.raw / name for name in recipe.tests] + [self.out / "joined" / name for name in self.joined]
+        sets = ["--train", self.raw / recipe.train, "--valid", self.raw / recipe.valid]
+        sets += [word for test in tests for word in ("--test", test)]
+        languages = [] if self.recipe.task.is_text else ["--source", recipe.source, "--target", recipe.target]
+        workers = ["--workers", self.args.workers] if self.args.workers else []
+        return [*sets, *languages, "--out", self.data, *self.recipe.prepare_options, *workers]
+
+    @property
+    def report_options(self) -> List[str]:
+        """Options of report.sh, for all runs in the folder of results: recipes that share data are in one report."""
+        options = ["--results", str(self.results), "--out", str(self.report)]
+        return options + (["--baseline", self.args.baseline] if self.args.baseline else [])
+
+    def make_report(self, quiet: bool = False) -> None:
+        """Makes the report; if ``quiet``, without output, also when this fails."""
+        with contextlib.ExitStack() as stack:
+            if quiet:
+                stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                stack.enter_context(contextlib.suppress(Failure))
+            build.main(self.report_options)
+
+    def _is_prepared_otherwise(self) -> bool:
+        """Whether the data were prepared with other options than the recipe has now, or the text is newer."""
+        prepared, own = self.data / NAME, self.recipe.prepare_options
+        if not prepared.is_file():
+            return False
+        words = shlex.split(read_as(prepared, Command, f"remove {self.data}").command)
+        options = words[words.index("--out") + 2 :] if "--out" in words else words
+        files = self.raw.iterdir() if self.raw.is_dir() else ()
+        newer = any(file.stat().st_mtime > prepared.stat().st_mtime for file in files)
+        return newer or options[: len(own)] != own or options[len(own) :][:1] not in ([], ["--workers"])
+
+    def unfinished(self) -> List[Experiment]:
+        """The runs without a result file of their own; all of them, if the data have to be prepared anew."""
+        if self._is_prepared_otherwise():
+            return self.experiments
+        return [experiment for experiment in self.experiments if not experiment.is_finished()]
+
+    def note_unfinished(self) -> None:
+        """Writes a result file with the reason for each run that is not finished."""
+        for experiment in self.unfinished():
+            experiment.collect_unfinished(experiment.reason())
+
+    def end(self, report: bool = True) -> None:
+        """Prints the table, some translations and the next commands and, if ``report``, makes the report.
+
+        Raises:
+            Failure: a run is not finished.
+        """
+        unfinished = self.unfinished()
+        names = "; ".join(experiment.name for experiment in unfinished)
+        if len(unfinished) == len(self.experiments):
+            self.make_report(quiet=True)
+            raise Failure(f"no run succeeded: {names}")
+        results = [experiment.result() for experiment in self.experiments if experiment not in unfinished]
+        table = finished.table(results)
+        write_text(self.runs / "table.txt", f"{table}\n")
+        print(f"\nRecipe {self.recipe.name}\n{table}\n")
+        if report:
+            self.make_report()
+        if said := afterwards(self.experiments):
+            print(f"\n{said}")
+        if unfinished:
+            raise Failure(f"not finished: {names}: see above; call again to go on")

@@ -1,1 +1,0 @@
-"""Many trainings: the systems of a recipe with their seeds."""

@@ -1,0 +1,97 @@
+"""Works in other processes: through large text in blocks of lines, or once. It needs no fairseq."""
+
+import signal
+from collections import deque
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from multiprocessing import Pipe, Process
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Callable, Deque, Iterator, List
+
+from ..command import Failure
+from ..processes import end_with_parent
+from ..progress import Progress
+
+LINES = 2000
+"""Lines of a block: some tenths of a second of work."""
+
+Work = Callable[[List[str]], Any]
+"""A function of a block of lines, without their newlines."""
+
+_work: Work
+"""That of a process of :func:`over_blocks`."""
+
+
+def over_blocks(work: Work, path: Path, workers: int, label: str) -> Iterator[Any]:
+    """What ``work`` makes of each block of a UTF-8 file, in their order, with a bar that counts lines.
+
+    Args:
+        workers: how many processes call ``work``, each a copy of its own.
+
+    Raises:
+        Failure: a process was ended, mostly because there is not enough memory.
+    """
+    with path.open(encoding="utf-8", newline="\n") as file:
+        progress = Progress(label, sum(1 for _ in file), "lines")
+        file.seek(0)
+        blocks = iter(lambda: [line.rstrip("\n") for line in islice(file, LINES)], [])
+        try:
+            with ProcessPoolExecutor(workers, initializer=_begin, initargs=(work,)) as pool:
+                begun: Deque[Future[Any]] = deque()  # few: all of a large text would not fit into memory
+                begun.extend(pool.submit(_call, block) for block in islice(blocks, 2 * workers))
+                while begun:
+                    result = begun.popleft().result()
+                    begun.extend(pool.submit(_call, block) for block in islice(blocks, 1))
+                    progress.to(min(progress.done + LINES, progress.bar.total))
+                    yield result
+        except BrokenProcessPool:
+            raise Failure(f"{label}: a process was ended: is there enough memory? --workers 1 needs least") from None
+        finally:
+            progress.close()
+
+
+def in_process(work: Callable[[], Any]) -> Any:
+    """What ``work`` gives in another process, for a library that hears no signals: it ends when this one has to.
+
+    Raises:
+        Failure: the process was ended, mostly because there is not enough memory.
+        RuntimeError: ``work`` does.
+    """
+    receiver, sender = Pipe(duplex=False)
+    process = Process(target=_send, args=(work, sender), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        raise Failure("a process was ended: is there enough memory?") from None
+    finally:
+        process.kill()
+        process.join()
+    if isinstance(result, RuntimeError):
+        raise result
+    return result
+
+
+def _send(work: Callable[[], Any], sender: Connection) -> None:
+    _begin(_call)
+    try:
+        sender.send(work())
+    except RuntimeError as error:
+        sender.send(error)
+
+
+def _begin(work: Work) -> None:
+    """Leaves a terminal's signals to the parent process, and does not outlive it."""
+    global _work
+    _work = work
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the pool ends the others by it when one was killed
+    end_with_parent()
+
+
+def _call(lines: List[str]) -> Any:
+    return _work(lines)

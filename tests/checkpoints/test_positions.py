@@ -1,0 +1,129 @@
+"""A trained model with other positions: every pair of encodings, in every kind of model, and fairseq's own models."""
+
+import argparse
+import itertools
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, FairseqEncoderDecoderModel, build_model
+
+from fairseq_rope.architectures import FAMILIES, REFERENCE
+from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.positions import convert_checkpoint, convert_for
+
+from ..helpers import ENCODINGS, KINDS, decoder_input, task
+from ..positions.whole_models import texts
+
+DIMENSIONS = dict(embed_dim=16, ffn_embed_dim=16, layers=1, attention_heads=2)
+SMALL = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in DIMENSIONS.items()}
+SMALL.update(max_source_positions=16, max_target_positions=16, max_positions=16, share_all_embeddings=True)
+TOKENS = texts(2, 9)
+
+
+def arch(kind, encoding):
+    family = {position: name for name, position in FAMILIES.items()}.get(encoding, REFERENCE)
+    return f"{family}{'' if kind == 'translation' else '_' + kind}_tiny"
+
+
+def options(name, kind, **changes):
+    """As fairseq-train would have parsed them."""
+    given = {**SMALL, "share_decoder_input_output_embed": kind == "lm", "dropout": 0.0, **changes}
+    args = argparse.Namespace(arch=name, _name=name, **given)
+    ARCH_CONFIG_REGISTRY[name](args)
+    return args
+
+
+def checkpoint(cfg, seed=5):
+    torch.manual_seed(seed)
+    model = build_model(cfg, task())
+    return {"args": None, "cfg": {"model": cfg}, "model": model.state_dict(), "last_optimizer_state": {"steps": 3}}
+
+
+def model_of(state):
+    model = build_model(argparse.Namespace(**vars(state["cfg"]["model"])), task())
+    model.load_state_dict(state["model"])
+    return model.eval()
+
+
+def without_positions(state):
+    return {name: value for name, value in state["model"].items() if "position" not in name}
+
+
+def run(model):
+    """The output of a model of any kind, of fairseq's as well."""
+    if isinstance(model, FairseqEncoderDecoderModel):
+        return model(TOKENS, torch.tensor([9, 9]), decoder_input(TOKENS))[0]
+    return model(TOKENS)[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_encoding_can_follow_every_other(kind):
+    """What has nothing to do with positions stays bit-identical; the rest is as in a new model; training goes on."""
+    states = {name: checkpoint(options(arch(kind, name), kind)) for name in ENCODINGS}
+    for state in states.values():
+        state["cfg"]["model"].dictionaries = "those of the training"
+    for old, new in itertools.product(ENCODINGS, ENCODINGS):
+        change = convert_checkpoint(states[old], dict(position=new), seed=3)
+        before, after = without_positions(states[old]), without_positions(change.state)
+        assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+        model = model_of(change.state)
+        run(model).logsumexp(-1).sum().backward()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters()), (old, new)
+        if old == new:
+            kept = change.state["model"]
+            assert all(torch.equal(value, kept[name]) for name, value in states[old]["model"].items()), old
+            assert not (change.dropped or change.new or change.resized)
+        assert "last_optimizer_state" not in change.state
+        assert change.state["cfg"]["model"].dictionaries == "those of the training"
+
+
+def test_new_parameters_come_from_the_seed_and_are_listed():
+    state = checkpoint(options(arch("translation", "t5"), "translation"))
+    one, same, other = (convert_checkpoint(state, dict(position="tupe_r"), seed) for seed in (1, 1, 2))
+    table = "encoder.position.table"
+    assert torch.equal(one.state["model"][table], same.state["model"][table])
+    assert not torch.equal(one.state["model"][table], other.state["model"][table])
+    assert table in one.new and "decoder.position.q_proj.weight" in one.new
+
+
+def test_a_longer_table_keeps_the_rows_of_the_old_one():
+    state = checkpoint(options(arch("translation", "learned"), "translation"))
+    change = convert_checkpoint(state, dict(max_source_positions=24))
+    old, new = (s["model"]["encoder.position.weight"] for s in (state, change.state))
+    assert len(new) == len(old) + 8 and torch.equal(new[: len(old)], old)
+    assert "encoder.position.weight (16 rows to 24)" in change.resized
+    assert torch.equal(run(model_of(state)), run(model_of(change.state)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fairseqs_own_models_get_new_positions(kind):
+    sides = {"translation": ("encoder", "decoder"), "mlm": ("encoder",), "lm": ("decoder",)}[kind]
+    for learned in (False, True):
+        flags = {f"{side}_learned_pos": learned for side in sides}
+        state = checkpoint(options(arch(kind, "of fairseq"), kind, **flags))
+        for name, value in without_positions(convert_checkpoint(state, dict(position="rope")).state).items():
+            assert torch.equal(value, state["model"][name]), name
+        same = convert_checkpoint(state, dict(position="learned" if learned else "sinusoidal")).state
+        assert (run(model_of(same)) - run(model_of(state))).abs().max() < 1e-5
+
+
+def test_what_does_not_fit_is_refused():
+    state = checkpoint(options(arch("translation", "sinusoidal"), "translation"))
+    with pytest.raises(CheckpointError, match="no encoder"):
+        convert_checkpoint(checkpoint(options(arch("lm", "rope"), "lm")), dict(encoder_position="t5"))
+    with pytest.raises(CheckpointError, match="--rope-dim"):
+        convert_checkpoint(state, dict(position="rope", rope_dim=7))
+    half = checkpoint(options("roformer_tiny", "translation", rope_layout="half"))
+    with pytest.raises(CheckpointError, match="--linear-layout half"):
+        convert_checkpoint(half, dict(position="linear"))
+
+
+def test_a_training_may_begin_with_a_checkpoint_that_differs_in_positions_alone():
+    state = checkpoint(options(arch("translation", "sinusoidal"), "translation"))
+    args = options("roformer_tiny", "translation")
+    assert convert_for(state, args, 1).state["cfg"]["model"].encoder_position == "rope"
+    args.encoder_ffn_embed_dim = 32
+    with pytest.raises(CheckpointError, match="--encoder-ffn-embed-dim is 16 in the checkpoint, 32 here"):
+        convert_for(state, args, 1)
+    with pytest.raises(CheckpointError, match="another kind"):
+        convert_for(state, options("roformer_lm_tiny", "lm"), 1)

@@ -1,0 +1,65 @@
+"""A trained model with a larger dictionary: old words as before, new ones as an average word."""
+
+import argparse
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import build_model
+
+from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.vocabulary import grow
+
+from ..helpers import FIRST, KINDS, decoder_input, task
+from ..positions.whole_models import logits
+from .test_positions import arch, options
+
+WORDS = [f"w{number}" for number in range(30)]
+MORE = [*WORDS, "<2de>", "<2fr>"]
+
+
+def dictionary_file(path, words):
+    path.write_text("".join(f"{word} 1\n" for word in words))
+    return path
+
+
+def model_and_words(kind, file, cfg=None, state=None):
+    """The model of a configuration, new or with these parameters, as the task of its kind builds it."""
+    that, words = task(), Dictionary.load(str(file))
+    if kind == "mlm":
+        words.add_symbol("<mask>")
+    that.source_dictionary = that.target_dictionary = words
+    torch.manual_seed(1)
+    model = build_model(cfg or options(arch(kind, "rope"), kind), that).eval()
+    if state:
+        model.load_state_dict(state)
+    return model, words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_old_words_stay_and_new_ones_are_average(kind, tmp_path):
+    cfg, old_file, new_file = (options(arch(kind, "rope"), kind), tmp_path / "old", tmp_path / "new")
+    old, old_words = model_and_words(kind, dictionary_file(old_file, WORDS), cfg)
+    state = {"args": None, "cfg": {"model": cfg}, "model": old.state_dict(), "last_optimizer_state": {}}
+    grown = grow(state, [dictionary_file(new_file, MORE)])
+    assert "last_optimizer_state" not in grown
+    cfg = argparse.Namespace(**vars(grown["cfg"]["model"]))
+    new, new_words = model_and_words(kind, new_file, cfg, grown["model"])
+    assert cfg.dictionaries == grown["cfg"]["model"].dictionaries  # so that training finds its own words
+    text = torch.randint(FIRST, len(old_words) - 1, (2, 9))
+    before, after = (logits(model, text, decoder_input(text)) for model in (old, new))
+    places = [new_words.index(word) for word in old_words.symbols]
+    assert (after[..., places] - before).abs().max() < 1e-5
+    added = after[..., new_words.index("<2de>")]
+    assert (added - before.mean(-1)).abs().max() < 1e-4
+
+
+def test_a_dictionary_with_other_words_is_refused(tmp_path):
+    cfg = options(arch("translation", "rope"), "translation")
+    old, _ = model_and_words("translation", dictionary_file(tmp_path / "old", WORDS), cfg)
+    state = {"args": None, "cfg": {"model": cfg}, "model": old.state_dict()}
+    for name, words in {"fewer": WORDS[:-1], "others": [*WORDS[:-2], "x", "y", "z"]}.items():
+        with pytest.raises(CheckpointError, match=f"{name} is not the encoder's dictionary"):
+            grow(state, [dictionary_file(tmp_path / name, words)])
+    with pytest.raises(CheckpointError, match="nowhere"):
+        grow(state, [tmp_path / "nowhere"])

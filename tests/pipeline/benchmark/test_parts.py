@@ -1,0 +1,79 @@
+"""What all benchmarks share: ratios round by round, batches, operations counted, the machine."""
+
+import pytest
+import torch
+
+from pipeline.benchmark import machine
+from pipeline.benchmark.batch import about, dictionary, make_batch
+from pipeline.benchmark.models import flops, same_parameters
+from pipeline.benchmark.timing import compared, interleaved, shares
+
+from ...helpers import build_felt
+from .measuring import CPU
+
+
+def test_candidates_run_in_turn_and_every_other_round_backwards():
+    calls = []
+    seconds = interleaved({name: lambda name=name: calls.append(name) for name in "ab"}, 3, CPU)
+    assert "".join(calls) == "ab" + "ba" + "ab" + "ba" and [len(times) for times in seconds.values()] == [3, 3]
+
+
+def test_ratios_are_of_the_same_round():
+    slow_machine_in_the_second_round = {"base": [1.0, 10.0, 1.0], "ours": [0.5, 5.0, 0.5]}
+    columns = compared(slow_machine_in_the_second_round, "base")
+    assert columns["ours"]["times as fast"] == 2 and columns["ours"]["quartiles"] == "2.0 to 2.0"
+    assert columns["ours"]["seconds"] == 0.5 and columns["ours"]["quartiles (s)"] == "0.5 to 2.75"
+    assert columns["base"]["times as fast"] == 1
+
+
+def test_a_profile_has_the_share_of_each_operator():
+    found = shares(lambda: torch.ones(64, 64) @ torch.ones(64, 64), CPU)
+    assert "aten::mm" in found and sum(float(share.rstrip("%")) for share in found.values()) == pytest.approx(
+        100, abs=1
+    )
+
+
+def test_a_batch_is_that_of_the_manual():
+    """docs/speed.md names its size; the same in each call, with lengths as of WMT."""
+    words = dictionary(37000)
+    batch = make_batch("translation", words, tokens=2044)
+    expected = {"sentences": 73, "source tokens": 2044, "target tokens": 2034, "padding": "2.0%"}
+    assert len(words) == 37000 and about(batch, words.pad()) == expected and batch["target"].max() < 37000
+    assert batch["target"].ne(words.pad()).sum(dim=1).unique().numel() > 1
+    assert torch.equal(batch["target"], make_batch("translation", words, tokens=2044)["target"])
+    assert make_batch("translation", words, sentences=5, length=7)["target"].shape == (5, 7)
+
+
+def test_a_batch_of_examples_begins_with_the_special_symbol_and_is_in_no_order_of_lengths():
+    words = dictionary(100)
+    tokens = make_batch("sentence_prediction", words, sentences=32)["net_input"]["src_tokens"]
+    lengths = tokens.ne(words.pad()).sum(dim=1)
+    assert tokens[:, 0].eq(words.bos()).all() and lengths.diff().sign().unique().tolist() == [-1, 0, 1]
+
+
+def test_operations_are_two_for_each_weight_that_a_token_passes():
+    model = build_felt("rope")
+    c, f = model.encoder.layers[0].fc1.weight.t().shape
+    encoder, decoder, vocabulary = len(model.encoder.layers), len(model.decoder.layers), len(model.decoder.dictionary)
+    # keys and values of the attention to the encoder are made of source tokens
+    source = encoder * (4 * c * c + 2 * c * f) + decoder * 2 * c * c
+    target = decoder * (6 * c * c + 2 * c * f) + vocabulary * c
+    assert flops(model) == {"source": 2 * source, "target": 2 * target}
+    assert flops(build_felt("xl")) == flops(model)  # its projection of distances is none of tokens
+
+
+def test_models_get_the_parameters_that_they_share():
+    rope, learned = build_felt("rope"), build_felt("learned")
+    table = learned.encoder.position.weight.clone()
+    same_parameters(learned, rope)
+    assert torch.equal(learned.encoder.layers[0].fc1.weight, rope.encoder.layers[0].fc1.weight)
+    assert torch.equal(learned.encoder.position.weight, table)  # which rope has not
+
+
+def test_the_machine_is_described_and_its_peak_measured(monkeypatch):
+    found = machine.describe(CPU)
+    assert found["cpu"] and found["threads"] == torch.get_num_threads() and found["torch"] == torch.__version__
+    monkeypatch.setattr(machine, "SECONDS", 0.0)
+    monkeypatch.setattr(machine, "SIZES", {"cpu": (8, 10**6)})  # the larger one takes too long, and finds no memory
+    rates = machine.peaks(["bf16", "autocast"], CPU)
+    assert rates["bf16"] == rates["autocast"] > 0

@@ -1,0 +1,103 @@
+"""Parallel text: checked copies and cleaning."""
+
+import gzip
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.corpus.cleaning import clean
+from pipeline.corpus.lines import CorpusError, copy_sets, join, pairs, write_pairs
+from pipeline.corpus.prepare import main as prepare
+from pipeline.files import read_json
+
+LANGS = ("en", "de")
+
+
+def write(folder, en, de):
+    for lang, data in zip(LANGS, (en, de)):
+        (folder / f"in.{lang}").write_bytes(data if isinstance(data, bytes) else data.encode())
+    return str(folder / "in"), str(folder / "out")
+
+
+def copy(prefix, out, langs):
+    return write_pairs(out, langs, pairs(prefix, langs))
+
+
+def read(prefix):
+    return [open(f"{prefix}.{lang}", encoding="utf-8", newline="").read() for lang in LANGS]
+
+
+def test_only_a_newline_ends_a_line_also_in_gzipped_files(tmp_path):
+    """A byte order mark is no text; the last line may lack its end."""
+    prefix, out = write(tmp_path, "", "\ufeffx\n y\tz \n\ufeff")
+    (tmp_path / "in.en").unlink()
+    (tmp_path / "in.en.gz").write_bytes(gzip.compress("ä\rb\r\nc\u2028d\x85e\nf\n".encode()))
+    assert copy(prefix, out, LANGS) == 3
+    assert read(out) == ["ä b\nc d e\nf\n", "x\ny z\n\ufeff\n"]
+
+
+@pytest.mark.parametrize(
+    "en,de,message",
+    [
+        ("a\nb\n", "x\n", r"in.de has 1 lines but .*in.en has 2: the two sides must be aligned"),
+        ("a\n", "x\ny\nz\n", r"in.en has 1 lines but .*in.de has 3"),
+        ("a\nb\n", b"x\n\xff\xfe\n", r"in.de, line 2: not UTF-8"),
+        ("a" * 100_001 + "\n", "x\n", r"in\.en, line 1: longer than 100,000 bytes"),
+        ("", "", "are empty"),
+    ],
+)
+def test_bad_input_is_refused_and_leaves_nothing(tmp_path, en, de, message):
+    prefix, out = write(tmp_path, en, de)
+    with pytest.raises(CorpusError, match=message):
+        copy(prefix, out, LANGS)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.de", "in.en"]
+
+
+def test_pairs_of_other_sets_that_are_in_the_training_set_are_counted(tmp_path):
+    """An empty pair is none, nor the source with another translation. A last line may lack its end."""
+    for name, en, de in (("train", "a\nb\nc\n\n", "A\nB\nC\n\n"), ("test", "a\nb\n\na\nd\nc", "A\nX\n\nA\nD\nC")):
+        for lang, content in zip(LANGS, (en, de)):
+            (tmp_path / f"{name}.{lang}").write_text(content)
+    copy_sets({name: str(tmp_path / name) for name in ("train", "test")}, tmp_path / "raw", LANGS)
+    assert read_json(tmp_path / "raw/train.json", "") == {"pairs": 4}
+    assert read_json(tmp_path / "raw/test.json", "") == {"pairs": 6, "in_train": 3}
+
+
+def test_one_text_for_two_sets_is_refused(tmp_path):
+    for name, text in (("train", "a\nb\n"), ("test", "c\nd\n")):
+        for lang in LANGS:
+            (tmp_path / f"{name}.{lang}").write_text(text)
+    train, test, out = str(tmp_path / "train"), str(tmp_path / "test"), tmp_path / "out"
+    with pytest.raises(Failure, match="test: the text of valid is that of test, too; give each of --train"):
+        prepare(["--train", train, "--valid", test, "--test", test, "--out", str(out)])
+    assert not out.exists()
+
+
+def test_cleaning_counts_each_rule(tmp_path):
+    prefix, out = write(tmp_path, "a b\n\na b c d\na b c\nk l\n", "x y\nx\nx y z w\nx y\nx\n")
+    counts = clean(prefix, out, LANGS, max_length=3, ratio=1.5)
+    assert counts == {"pairs": 5, "kept": 2, "dropped_too_short": 1, "dropped_too_long": 1, "dropped_ratio": 1}
+    assert read(out) == ["a b\na b c\n", "x y\nx y\n"]
+    with pytest.raises(CorpusError, match="is left after cleaning: relax --max-length"):
+        clean(prefix, out, LANGS, max_length=0, ratio=1.5)
+
+
+def test_a_default_ratio_that_does_not_suit_the_languages_is_refused_with_one_that_does(tmp_path):
+    """Each target has twice the tokens of its source, or thrice in one pair of ten."""
+    prefix, out = str(tmp_path / "train"), tmp_path / "out"
+    for lang, factor in zip(LANGS, (lambda i: 1, lambda i: 2 + (i % 10 == 0))):
+        text = "".join("a " * 4 * factor(i) + "\n" for i in range(40))
+        (tmp_path / f"train.{lang}").write_text(text)
+    with pytest.raises(CorpusError) as refused:
+        clean(prefix, str(out), LANGS, 250, 1.5, most=0.1)
+    assert "would drop 40 of 40 " in str(refused.value) and "give --ratio 3," in str(refused.value)
+    assert not list(tmp_path.glob("out*"))
+    assert clean(prefix, str(out), LANGS, 250, 2, most=0.1)["dropped_ratio"] == 4
+
+
+def test_consecutive_pairs_are_joined_on_both_sides_and_too_few_at_the_end_left_out(tmp_path):
+    prefix, out = write(tmp_path, "a b.\nc\nd\ne\nf\n", "1.\n2 3\n4\n5\n6\n")
+    join(prefix, out, LANGS, 2)
+    assert read(out) == ["a b. c\nd e\n", "1. 2 3\n4 5\n"]
+    join(prefix, out, LANGS, 1)
+    assert read(out) == [(tmp_path / f"in.{lang}").read_text() for lang in LANGS]

@@ -1,0 +1,106 @@
+"""Blocks between markers in README.md and docs/: each figure there is that of the result files."""
+
+import re
+from importlib.metadata import version
+
+import pytest
+
+from pipeline.command import Failure
+from pipeline.report.pages import BLOCK, fill
+from pipeline.report.pictures import draw
+from pipeline.report.recipe import read_report
+from pipeline.report.render import to_markdown
+
+from ...commands import ROOT
+from .made_results import ROTARY, SINUSOIDAL, result
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/results.md",
+    ROOT / "docs/speed.md",
+    ROOT / "docs/documents.md",
+    ROOT / "results/README.md",
+]
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return read_report([ROOT / "results"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tables_of_a_page_are_those_of_the_committed_results(committed, page):
+    for recipe in committed.recipes:
+        draw(recipe) if not recipe.pictures and recipe.name == "multi30k_cpu" else None
+    files = fill(page, committed)
+    assert files.pop(page) == page.read_text(encoding="utf-8")
+    known = re.search(r"^matplotlib==(\S+);.*>=", (ROOT / "constraints.txt").read_text(), re.MULTILINE)[1]
+    for path, picture in files.items():
+        assert path.read_text(encoding="utf-8") == picture or version("matplotlib") != known
+
+
+def test_the_committed_report_is_that_of_the_committed_results(committed):
+    assert (ROOT / "results/report/report.md").read_text(encoding="utf-8") == to_markdown(committed)
+    assert not committed.broken
+
+
+def test_no_score_stands_outside_of_a_block():
+    prose = BLOCK.sub("", (ROOT / "docs/results.md").read_text(encoding="utf-8"))
+    of_papers = re.findall(r"\d\d\.\d\d", prose)
+    assert not of_papers and not re.search(r"\bp [<0]", prose.replace("p below 0.05", ""))
+
+
+@pytest.fixture
+def report(tmp_path):
+    for arch, rate in ((SINUSOIDAL, 0.3), (ROTARY, 0.1), ("tupe_a_tiny", 0.1)):
+        result(tmp_path, arch, test=rate, test_x4=0.3)
+    return read_report([tmp_path])
+
+
+def filled(tmp_path, report, request, content=""):
+    page = tmp_path / "page.md"
+    page.write_text(f"a\n\n<!-- report: {request} -->\n{content}<!-- end -->\n\nb\n")
+    made = fill(page, report)[page]
+    assert made.startswith(f"a\n\n<!-- report: {request} -->\n") and made.endswith("<!-- end -->\n\nb\n")
+    page.write_text(made)
+    assert fill(page, report)[page] == made, "again"
+    return made.splitlines()[3:-3]
+
+
+def test_a_block_has_the_columns_that_it_asks_for(tmp_path, report):
+    head, _, *rows = filled(tmp_path, report, "scores small plain: seeds, test, test_x4", "old\n")
+    assert head.count("|") == 5 and len(rows) == 3
+
+
+def test_a_row_says_which_of_two_systems_is_better_and_is_refused_if_that_is_wrong(tmp_path, report):
+    true = "| RoPE *beats* it | `roformer` > `transformer_sinusoidal` | old | old |\n"
+    true += "| but not there, | `roformer` ≈ `transformer_sinusoidal` on `x4` | | |\n"
+    true += "| nor TUPE. | `roformer` ≈ `tupe_a` | | |\n"
+    rows = filled(tmp_path, report, "claims small", true)[2:]
+    assert [re.findall(r"<?\d\.\d{3}", row)[-1] for row in rows[:1]] == ["<0.001"]
+    assert [row.split(" | ")[0] for row in rows] == ["| RoPE *beats* it", "| but not there,", "| nor TUPE."]
+    for relation in "≈<":
+        with pytest.raises(Failure, match=r"page.md: 'RoPE \*beats\* it' does not hold in small"):
+            filled(tmp_path, report, "claims small", true.replace(">", relation))
+
+
+def test_a_case_has_the_figures_of_its_evidence_and_says_if_there_are_none(tmp_path, report):
+    old = "| case | encoding | evidence | figure | p |\n| --- | --- | --- | --- | --- |\n"
+    old += "| text | `rope` | `roformer` > `transformer_sinusoidal` on `x4` in [`small`](a.md) | 1.00 | |\n"
+    old += "| export | `rope` | see [there](b.md) | | |\n| books | `rope` | none yet | 1.00 | 0.001 |\n"
+    true = old.replace("> `transformer_sinusoidal`", "≈ `transformer_sinusoidal`")
+    rows = [row.split(" | ") for row in filled(tmp_path, report, "cases", true)[2:]]
+    assert rows[0][2].endswith("[`small`](a.md)") and "to" in rows[0][3]
+    assert rows[1][2:] == ["see [there](b.md)", "", " |"]
+    assert rows[2][2:] == ["none yet", "not measured", " |"]
+    with pytest.raises(Failure, match=r"page.md: 'text' does not hold in small"):
+        filled(tmp_path, report, "cases", old)
+
+
+def test_a_picture_is_drawn_where_the_link_of_the_page_leads(tmp_path, report):
+    pytest.importorskip("matplotlib")
+    draw(report.recipes[0])
+    page = tmp_path / "page.md"
+    page.write_text("<!-- report: picture small -->\n![](docs/a.svg)\n<!-- end -->\n")
+    files = fill(page, report)
+    assert files[tmp_path / "docs/a.svg"].startswith("<?xml") and "](docs/a.svg)\n<!-- end" in files[page]

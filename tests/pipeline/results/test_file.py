@@ -1,0 +1,48 @@
+"""Reading result files: what is no result, damaged or another file is told apart."""
+
+import json
+
+import pytest
+
+from pipeline.results.file import read_results
+
+from ..report.made_results import ROTARY, result
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda made: made.pop("recipe"), "missing required field `recipe`"),
+        (lambda made: made.update(seed="1"), r"Expected `int`, got `str` - at `$.seed`"),
+        (lambda made: made["curve"].update(valid=3), "Expected `object`, got `int` - at `$.curve[...]`"),
+        (
+            lambda made: made["tests"]["test"]["scores"]["sacrebleu"].update(score=99.0),
+            "says 99.0 BLEU, its statistics have",
+        ),
+        (
+            lambda made: made.update(format="fairseq_rope result 2"),
+            "is no result file of version 'fairseq_rope result 1'",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path, change, reason):
+    path = result(tmp_path, ROTARY, test=0.1)
+    made = json.loads(path.read_text())
+    change(made)
+    path.write_text(json.dumps(made))
+    results, (said,), _ = read_results([tmp_path])
+    assert not results and str(path) in said and reason in said
+
+
+@pytest.mark.parametrize("text", [b"{", b'{"format": NaN}', b"[" * 100000, b"\xff", b""])
+def test_a_file_that_is_no_json_is_told(tmp_path, text):
+    (tmp_path / "a.json").write_bytes(text)
+    assert "is not JSON, or damaged" in read_results([tmp_path])[1][0]
+
+
+def test_files_are_read_once_in_order_and_other_json_is_handed_on(tmp_path):
+    paths = [result(tmp_path, arch, test=0.1) for arch in (ROTARY, "a_tiny")]
+    (tmp_path / "benchmark-x.json").write_text("[1]")
+    results, broken, others = read_results([paths[0], tmp_path, tmp_path / ".." / tmp_path.name])
+    assert [made.arch for made in results] == ["a_tiny", ROTARY] and not broken
+    assert [content for _, content in others] == [[1]]

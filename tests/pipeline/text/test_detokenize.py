@@ -1,0 +1,59 @@
+"""Moses tokens to text: what the tokenisation of the training data did is undone."""
+
+import pytest
+from sacremoses import MosesTokenizer
+
+from pipeline.scoring.metrics.bleu import moses_tokenize
+from pipeline.text.detokenize import detokenize
+
+ROUND_TRIP = {
+    "de": [
+        "Der rot-gelbe Hund fährt mit 210 km/h.",
+        "Es gibt's bei O'Connor, und L'Oréal macht's auch so.",
+        "Er sagt: \"Ja, wir sind's\", und McDonald's zahlt 1.000 £ Strafe.",
+        "Müller & Söhne [siehe S. 3 | 4] steht für {oder < und > oder} 100%.",
+        "Er rief: 'Hilf mir', z. B. am 3. Mai, für 1.234,56 Mark (3% mehr)!",
+        "Siehe http://beispiel.de/a-b oder und/oder... ja?",
+    ],
+    "en": [
+        "The red-yellow dog doesn't pay £1,000 for the Joneses' house.",
+        "\"It's Marks & Spencer's,\" he said [see p. 3 | 4], at 210 km/h.",
+    ],
+}
+
+
+@pytest.mark.parametrize("hyphens_split", [True, False])
+@pytest.mark.parametrize("lang", ROUND_TRIP)
+def test_detokenisation_undoes_the_tokenisation_of_the_training_data(lang, hyphens_split):
+    tokenizer = MosesTokenizer(lang)
+    tokens = [tokenizer.tokenize(text, hyphens_split, return_str=True) for text in ROUND_TRIP[lang]]
+    assert any("@-@" in line for line in tokens) == hyphens_split
+    assert detokenize(tokens, lang) == ROUND_TRIP[lang]
+
+
+@pytest.mark.parametrize("tokens", ["T @-@ shirt", "T @-@ @-@ shirt", "@-@ shirt .", "T @-@", "T @-@ @-@ @-@ x @-@ y"])
+def test_every_sign_of_a_hyphen_joins(tokens):
+    joined = tokens.replace(" @-@", "-").replace("@-@", "-").replace("- ", "-").replace(" .", ".")
+    assert detokenize([tokens], "en") == [joined]
+
+
+@pytest.mark.parametrize("lang", ROUND_TRIP)
+def test_moses_tokens_survive_detokenisation(lang):
+    # why the scores on Moses tokens do not depend on the detokeniser
+    tokens = moses_tokenize(ROUND_TRIP[lang], lang)
+    assert moses_tokenize(detokenize(tokens, lang), lang) == tokens
+
+
+def test_quotes_of_german_stay_quotes():
+    assert detokenize(["Er sagt &apos; so nicht &apos; ."], "de") == ["Er sagt 'so nicht'."]
+
+
+def test_a_literal_unk_of_the_text_stays_what_it_is():
+    assert detokenize(moses_tokenize(["Das <unk> im Text."], "de"), "de") == ["Das < unk > im Text."]
+
+
+def test_a_hypothesis_that_ends_within_a_word_keeps_the_part(tmp_path):
+    # fairseq-generate --post-process subword_nmt, and the hub
+    from fairseq.data.data_utils import post_process
+
+    assert post_process("Das Ha@@ us@@", "subword_nmt") == "Das Haus"

@@ -1,0 +1,101 @@
+"""Documents from raw text to a translation, as a user does it."""
+
+import json
+
+import pytest
+
+from pipeline.text.segments import join_segments, split_segments
+from pipeline.translation.translator import Translator
+
+from ..commands import ROOT, one_line, run
+
+pytestmark = pytest.mark.slow
+
+TRAIN = ["--arch", "roformer_tiny", "--max-update", 2, "--save-every", 1]
+LENGTHS = ["--max-source-positions", 4096, "--max-target-positions", 4096]
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory):
+    """The demo's sentences in documents of five, prepared, with a model that two updates have trained."""
+    folder = tmp_path_factory.mktemp("documents")
+    for name in ("train", "valid", "test"):
+        for lang in ("en", "de"):
+            lines = (ROOT / f"data/demo/{name}.{lang}").read_text(encoding="utf-8").splitlines()[:100]
+            texts = ["\n".join(lines[start : start + 5]) for start in range(0, 100, 5)]
+            (folder / f"{name}.{lang}").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", folder / name)]
+    data, model = folder / "data", folder / "run"
+    run("scripts/prepare.sh", *sets, "--document-tokens", 40, "--merges", 100, "--out", data)
+    run("scripts/train.sh", "--data", data, "--out", model, *TRAIN, "--", *LENGTHS, "--max-tokens", 2000)
+    run("scripts/average.sh", "--run", model, "--data", data, "--last", 2)
+    return data, model
+
+
+def test_a_folder_has_growing_blocks_sentences_alone_and_blocks_of_each_test_set(documents):
+    info = json.loads((documents[0] / "prepare.json").read_text())
+    assert info["document_tokens"] == 40 and info["documents"]["train"] == 20
+    assert info["binarised"]["sentences"]["en"]["sentences"] == info["blocks"]["sentences"] == info["cleaned"]["kept"]
+    assert info["binarised"]["train"]["en"]["sentences"] == info["blocks"]["blocks"] > info["blocks"]["sentences"]
+    assert info["pairs"]["test"] == 100 > info["pairs"]["test5"] == 20  # each document is one block
+    assert info["sets"]["test5"] == "test-2048"
+    assert all(
+        side["unknown"] == info["binarised"]["test"][lang]["unknown"]
+        for lang, side in info["binarised"]["test1"].items()
+    )
+
+
+def test_documents_are_scored_whole(documents):
+    data, model = documents
+    for subset, segments in (("test", 100), ("test1", None)):
+        run("scripts/score.sh", "--run", model, "--data", data, "--subset", subset, "--", "--max-len-b", 5)
+        scored = json.loads((model / f"scores/{subset}.json").read_text())
+        assert scored["sentences"] == 20
+        assert {"sacrebleu", "chrf", "length_ratio", "right_segments"} <= set(scored["scores"])
+        if segments:
+            assert scored["scores"]["right_segments"]["score"] == 100 and "segment_bleu" in scored["scores"]
+    assert "not scored yet" in (model / "README.md").read_text()
+    run("scripts/average.sh", "--run", model, "--data", data, "--last", 2)
+    assert f"length_ratio {scored['scores']['length_ratio']['score']}" in (model / "README.md").read_text()
+
+
+@pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
+def test_a_text_keeps_its_lines(documents, engine):
+    text = "The dog sees the cat.\nA bird sings.\n\n\nEvery sister sees no blue picture.\n\n"
+    done = run("scripts/translate.sh", documents[1], "--documents", "--engine", engine, "--beam", 1, input=text)
+    assert [bool(line) for line in done.stdout.split("\n")] == [bool(line) for line in text.split("\n")]
+
+
+def test_documents_need_a_model_of_documents(trained):
+    one_line(run("scripts/translate.sh", trained, "--documents", input="a\n", fails=True), "leave out --documents")
+
+
+def test_dictionaries_without_the_separator_are_refused(documents, trained, tmp_path):
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", documents[0].parent / name)]
+    command = ["scripts/prepare.sh", *sets, "--document-tokens", 40, "--like", trained, "--out", tmp_path / "data"]
+    one_line(run(*command, fails=True), "no <sep> in dict.en.txt")
+    (tmp_path / "sep.txt").write_text("<sep>\n")
+    run(*command, "--add-tokens", tmp_path / "sep.txt")
+
+
+class Reversing:
+    """An engine that reverses the words of each segment, and loses the separators of blocks that have an ``x``."""
+
+    def search(self, sources):
+        blocks = [[" ".join(reversed(segment.split())) for segment in split_segments(source)] for source in sources]
+        found = [" ".join(block) if "x" in source else join_segments(block) for block, source in zip(blocks, sources)]
+        return found, 0
+
+
+def test_a_block_that_comes_back_with_another_number_of_segments_is_translated_segment_by_segment(documents):
+    translator = Translator(documents[1], engine="fairseq", documents=True)
+    translator.engine = Reversing()
+    blocks = [["a b", "c d"], ["e x", "f g"], ["h i"]]
+    texts, wrong = translator.search_blocks(blocks)
+    assert wrong == 1 and texts == [["b a", "d c"], ["x e", "g f"], ["i h"]]
+
+
+def test_a_text_is_cut_into_blocks_within_its_documents(documents):
+    translator = Translator(documents[1], engine="fairseq", documents=True)
+    lines = [" ".join("a" * 1 for _ in range(n)) for n in (15, 15, 15, 0, 50, 3, 0)]
+    assert translator.blocks(lines) == [[0, 1], [2], [4], [5]]  # 40 tokens at most, and a longer segment alone
