@@ -85,6 +85,8 @@ class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     archs: List[str] = []
     """The architectures to train when the user names none."""
+    start: str = msgspec.field(name="from", default="")
+    """``RECIPE/ARCH``: trainings begin with the average of that training with the same seed, which has the same data."""
     data: Data = Data()
     prepare: Dict[str, Value] = {}
     train: Dict[str, Value] = {}
@@ -153,12 +155,14 @@ def load_recipe(option: str) -> Recipe:
     named = [key for key in ("train", "valid", "tests") if not getattr(tables.data, key)]
     if len(named) in (1, 2):
         raise Failure(f"{path}: [data] has no '{named[0]}'")
-    folder = tables.data.folder
+    folder, shares = tables.data.folder, "" if named else owner.stem
+    if tables.start and load_recipe(tables.start.rpartition("/")[0]).shares != shares:
+        raise Failure(f"{path}: 'from' is RECIPE/ARCH, and that recipe must share the data of this one")
     return Recipe(
         **msgspec.structs.asdict(tables),
         name=path.stem,
         option=path.stem if path.parent == FOLDER else str(path),
-        shares="" if named else owner.stem,
+        shares=shares,
         raw=ROOT / "data" / (folder or owner.stem) if owner.parent == FOLDER else owner.parent / folder,
     )
 

@@ -20,7 +20,7 @@ from .experiment import Experiment
 from .files import read_as, write_text
 from .paths import ROOT
 from .prepared import NAME
-from .recipes import load_recipe
+from .recipes import Recipe, load_recipe
 from .report import build
 from .results import finished
 from .settings import check_average, check_flags, flags_in, words_in
@@ -65,8 +65,7 @@ class Sweep:
         for folder in (self.out, self.results, self.report):
             if folder.exists() and not folder.is_dir():
                 raise Failure(f"{folder} is no folder: name another one")
-        own = recipe.name.removeprefix(f"{recipe.shares}_") if recipe.shares != recipe.name else ""
-        self.runs = self.out / own  # beside those of the recipe with the same data
+        self.runs = self.runs_of(recipe)
         self.downloads = recipe.data.download and not args.data
         self.raw: Path = self.out / "raw" if self.downloads else args.data or recipe.raw
         given = [("--mirror", args.mirror), ("--news-commentary", args.news_commentary)]
@@ -89,11 +88,21 @@ class Sweep:
         if not args.only:
             self._check_options()
 
+    def runs_of(self, recipe: Recipe) -> Path:
+        """The folder of a recipe's runs, beside those of the recipe with the same data."""
+        return self.out / (recipe.name.removeprefix(f"{recipe.shares}_") if recipe.shares != recipe.name else "")
+
+    def _start(self, seed: Any) -> Path:
+        """The averaged run with which one with this seed begins."""
+        name, _, arch = self.recipe.start.rpartition("/")
+        return self.runs_of(load_recipe(name)) / arch / f"seed{seed}"
+
     def experiment(self, system: System, seed: Any) -> Experiment:
         """The run of a system with a seed; for the Snakefile, both may be wildcards."""
         args = self.args
         numbers = ("max_update", "save_every", "device_tokens", "processes")
         given = [(f"--{name.replace('_', '-')}", getattr(args, name)) for name in numbers if getattr(args, name)]
+        given += [("--from", self._start(seed))] if self.recipe.start else []
         return Experiment(
             self.recipe,
             system,
@@ -119,11 +128,16 @@ class Sweep:
                 raise Failure(f"{experiment.system.title}: {error}") from None
 
     def check_inputs(self) -> None:
-        """Raises Failure if a result file is damaged, or if the raw text is missing and the recipe does not download
-        it."""
+        """Raises Failure if a result file is damaged, a run with which others begin is missing, or the raw text is and
+        the recipe does not download it."""
         for experiment in self.experiments:
             if experiment.file.is_file():
                 experiment.result()
+        name, _, arch = self.recipe.start.rpartition("/")
+        for seed in self.args.seeds if name else ():
+            if not (self._start(seed) / "checkpoint.pt").is_file():
+                first = f"scripts/reproduce.sh {name} --archs {arch} --seeds {seed}"
+                raise Failure(f"{self._start(seed)} has no averaged run, with which {self.recipe.name} begins: {first}")
         if not self.downloads and not self.raw.is_dir():
             raise Failure(
                 f"{self.raw} not found: give the folder with the raw text of {self.recipe.shares} as --data FOLDER"

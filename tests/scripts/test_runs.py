@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from pipeline.files import sha256
 from pipeline.reproduce import parse
 from pipeline.sweep import Sweep
 
@@ -106,6 +107,18 @@ def test_it_goes_on_from_the_last_checkpoint(killed):
     assert "Loaded checkpoint" in (out / NAMES[0] / "seed1/train.log").read_text(encoding="utf-8")
     assert "did not finish" not in (out / "report/report.md").read_text(encoding="utf-8")
     assert again.stderr.count(": finished, sacreBLEU test_2016_flickr ") == 2
+
+
+def test_a_recipe_begins_with_the_runs_of_another(killed, raw, tmp_path):
+    out, swap = killed[0], tmp_path / "swap.toml"
+    swap.write_text(f'extends = "multi30k"\nfrom = "multi30k/{NAMES[0]}"\narchs = ["roformer_tiny"]\n')
+    options = ["--data", raw, "--out", out, "--results", tmp_path, "--max-update", 10, "--save-every", 2]
+    run("scripts/reproduce.sh", swap, *options, *FLAGS)
+    (result,) = results(tmp_path).values()
+    assert result["settings"].splitlines()[-1] == f"from {sha256(out / NAMES[0] / 'seed1/checkpoint.pt')}"
+    options[3] = tmp_path / "empty"
+    missing = run("scripts/reproduce.sh", swap, *options, *FLAGS, fails=True)
+    one_line(missing, "has no averaged run", f"scripts/reproduce.sh multi30k --archs {NAMES[0]} --seeds 1")
 
 
 def test_a_variant_has_its_flags_and_its_name(killed):

@@ -93,8 +93,6 @@ class Training:
         self.data, self.out = args.data, args.out
         self.folder = self.out / "checkpoints"
         self.start = args.start / "checkpoint.pt" if args.start and args.start.is_dir() else args.start
-        if self.start and not self.start.is_file():
-            raise Failure(f"--from {args.start}: no checkpoint there: run scripts/average.sh first, or name a file")
         self.recipe = recipe = load_recipe(args.recipe or "translation")
         self.task = recipe.task
         if recipe.grid:
@@ -149,7 +147,13 @@ class Training:
 
     @property
     def settings(self) -> str:
-        """The settings that tell this run from others; without the line of the data if they are not prepared."""
+        """The settings that tell this run from others; without the line of the data if they are not prepared.
+
+        Raises:
+            Failure: the checkpoint of ``--from`` is missing.
+        """
+        if self.start and not self.start.is_file():
+            raise Failure(f"{self.start}: no such checkpoint for --from: run scripts/average.sh, or name a file")
         devices = self.machines.nodes * (self.args.processes or 1)
         sizes = (self.save_every, self.target_tokens, devices, self.max_update)
         prepared = (self.data / "prepare.json").is_file()
