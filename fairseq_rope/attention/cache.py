@@ -3,6 +3,7 @@
 from typing import Dict, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 ROOM = 32  # steps
@@ -20,7 +21,7 @@ class KeyValueCache:
     """
 
     def __init__(self) -> None:
-        self.buffer: Optional[Tensor] = None  # (2, B, H, room, D): keys, values
+        self.buffer: Optional[Tensor] = None  # (2, B, H, room, D): keys, and values, which may be narrower
         self.spare: Optional[Tensor] = None
         self.order: Optional[Tensor] = None  # the order in which to take the rows next
         self.length = 0
@@ -31,9 +32,9 @@ class KeyValueCache:
 
     def append(self, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
         """Takes T new steps ``(B, H, T, D)`` and returns the keys and values of all S steps, ``(B, H, S, D)``."""
-        batch, past_length, length = k.size(0), self.length, self.length + k.size(2)
+        batch, width, past_length, length = k.size(0), v.size(-1), self.length, self.length + k.size(2)
         if torch.is_grad_enabled():  # nothing may be written in place
-            new = torch.stack([k, v])
+            new = torch.stack([k, F.pad(v, (0, k.size(-1) - width))])
             if self.buffer is not None:
                 past = self.buffer[:, :, :, :past_length]
                 past = past[:, :batch] if self.order is None else past.index_select(1, self.order)
@@ -44,9 +45,9 @@ class KeyValueCache:
                 self._move(k, length)
             assert self.buffer is not None
             self.buffer[0, :batch, :, past_length:length] = k
-            self.buffer[1, :batch, :, past_length:length] = v
+            self.buffer[1, :batch, :, past_length:length, :width] = v
         self.length = length
-        return self.buffer[0, :batch, :, :length], self.buffer[1, :batch, :, :length]
+        return self.buffer[0, :batch, :, :length], self.buffer[1, :batch, :, :length, :width]
 
     def _move(self, k: Tensor, length: int) -> None:
         """Puts the rows, in their new order, into the other buffer, which has room for ``length`` steps."""

@@ -9,6 +9,7 @@ from .deberta import DisentangledEncoding
 from .fire import InterpolatedBiasEncoding
 from .kerple import LogarithmicBiasEncoding
 from .linear import LinearLearnedEncoding, LinearRotaryEncoding
+from .pope import PolarEncoding
 from .rope import RotaryEncoding
 from .shaw import RelativeEncoding
 from .t5 import BucketedBiasEncoding, LearnedBucketedEncoding
@@ -23,6 +24,7 @@ POSITIONS: Dict[str, Type[PositionEncoding]] = {
     "learned_t5": LearnedBucketedEncoding,
     "learned_untied": LearnedUntiedEncoding,
     "rope": RotaryEncoding,
+    "pope": PolarEncoding,
     "tupe_a": UntiedAbsoluteEncoding,
     "tupe_r": UntiedRelativeEncoding,
     "shaw": RelativeEncoding,

@@ -62,6 +62,13 @@ def rope(at, i, j):
     return (rotation_matrix(i).float() @ at.q[i]) @ (rotation_matrix(j).float() @ at.k[j]) / math.sqrt(D)
 
 
+def pope(at, i, j):
+    """Gopalakrishnan et al. 2025: magnitudes of content, phases of position, and one learned shift of each channel."""
+    theta = torch.tensor([10000 ** (-c / D) for c in range(D)])
+    magnitudes = torch.log1p(at.q[i].exp()) * torch.log1p(at.k[j].exp())
+    return (magnitudes * torch.cos((j - i) * theta + at.encoding.delta[at.head])).sum() / math.sqrt(D)
+
+
 def sinusoidal(encoding, position):
     """Vaswani et al. 2017, section 3.5, in tensor2tensor's layout, from fairseq's first position."""
     channels = encoding.config.embed_dim

@@ -41,6 +41,7 @@ PAPER_CASES = {
     "learned_t5": Case(equations.t5, vector=equations.learned, options=({}, FEW_BUCKETS)),
     "learned_untied": Case(equations.untied_words_and_positions),
     "rope": Case(equations.rope),
+    "pope": Case(equations.pope),
     "tupe_a": Case(equations.untied, options=({}, dict(no_reset=True))),
     "tupe_r": Case(equations.untied_relative, options=(FEW_BUCKETS, dict(no_reset=True, **FEW_BUCKETS))),
     "shaw": Case(

@@ -1,0 +1,54 @@
+"""PoPE: polar coordinate position embedding (Gopalakrishnan, Csordás, Schmidhuber, Mozer, 2025, arXiv 2509.10534)."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Dict, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .base import PositionEncoding, SideConfig, TokenPositions
+
+
+@dataclass(frozen=True)
+class PolarOptions:
+    base: float = field(default=10000.0, metadata={"help": "base of the geometric series of frequencies"})
+
+
+class PolarEncoding(PositionEncoding):
+    """Content gives only magnitudes, position only phases: ``sum_c mu(q_c) mu(k_c) cos((j - i) theta_c + delta_c)``.
+
+    ``mu`` is softplus and ``theta_c = base^(-c / D)``, a frequency for each channel ``c`` of a head, where RoPE has one
+    for each pair. In RoPE the angle between a query and a key, which their content decides, adds to that of their
+    distance; here content has no angle. ``delta``, ``(H, D)``, is learned and begins at 0; the layers of a stack share
+    it. The paper clamps it to ``[-2 pi, 0]``, the whole circle, at whose ends it stops learning; here it is free, which
+    gives the same functions. A magnitude and its phase make two channels, so q and k become ``(B, H, T, 2 D)``; values
+    stay. Everything is computed in fp32.
+    """
+
+    Options = PolarOptions
+    prefix = "pope"
+    family = "transformer_pope"
+
+    def __init__(self, config: SideConfig, options: PolarOptions) -> None:
+        super().__init__(config, options)
+        if not options.base > 1:
+            raise ValueError(f"--pope-base must be greater than 1, not {options.base}")
+        self.delta = nn.Parameter(torch.zeros(config.num_heads, config.head_dim))
+
+    def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
+        width = self.config.head_dim
+        exponents = torch.arange(width, dtype=torch.double, device=query.positions.device) / -width
+        angles = (query.positions.double()[:, None, :, None] * self.options.base**exponents).remainder(2 * math.pi)
+        return {"angles": angles.float()}  # (B or 1, 1, T, D)
+
+    def transform(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
+        angles = context["angles"]
+        return _vectors(q, angles), _vectors(k, angles + self.delta.float()[:, None])
+
+
+def _vectors(x: Tensor, angles: Tensor) -> Tensor:
+    """Both coordinates of polar ones: the magnitudes softplus(x) ``(B, H, T, D)`` and angles -> ``(B, H, T, 2 D)``."""
+    magnitudes = F.softplus(x.float())
+    return torch.cat([magnitudes * angles.cos(), magnitudes * angles.sin()], dim=-1)
