@@ -14,7 +14,7 @@ from ..steps import read_stamp
 from ..training.log import Point, TrainLog, read_log, thinned
 from .file import FORMAT, Run, Test, checked, inconsistency, without_folders
 
-PLACES = {"--data": "DATA", "--out": "RUN"}
+PLACES = {"--data": "DATA", "--out": "RUN", "--from": "FROM"}
 PREPARED = {**dict.fromkeys(("--train", "--valid", "--test", "--binarized", "--codes"), "RAW/{name}"), "--out": "DATA"}
 """Options of train.sh and prepare.sh that name files, and what stands for them."""
 

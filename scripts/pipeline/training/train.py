@@ -338,7 +338,7 @@ class Training:
             "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
             **({"jobs": jobs} if jobs else {}),
             **({"products": library} if library else {}),
-            **({"from": f"{self.start}, SHA-256 {sha256(self.start)[:12]}"} if self.start else {}),
+            **({"from": f"{self.recipe.start or self.start.name}, SHA-256 {sha256(self.start)}"} if self.start else {}),
         }
         write_record(self.out / RECORD, record, ROOT, continues)
 
