@@ -28,9 +28,7 @@ def text(value: str) -> str:
 
 def code(value: str) -> str:
     """Text in a fixed font."""
-    fence = "`" * (max(map(len, re.findall("`+", value)), default=0) + 1)
-    space = " " if "`" in value else ""
-    return f"{fence}{space}{' '.join(value.split())}{space}{fence}"
+    return f"`{' '.join(value.split())}`"
 
 
 def table(columns: Sequence[Tuple[str, Sequence[str]]], left: int = 1) -> str:

@@ -6,10 +6,10 @@ from importlib.metadata import version
 import pytest
 
 from pipeline.command import Failure
+from pipeline.report.build import to_markdown
 from pipeline.report.pages import BLOCK, fill
 from pipeline.report.pictures import draw
 from pipeline.report.recipe import read_report
-from pipeline.report.render import to_markdown
 
 from ...commands import ROOT
 from .made_results import ROTARY, SINUSOIDAL, result

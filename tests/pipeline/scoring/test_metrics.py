@@ -122,13 +122,6 @@ def test_the_scores_on_tokens_are_multi_bleus(scores):
     assert scores["bleu_moses_compound_split"] == round(multi_bleu(split(HYPOTHESES), split(REFERENCES)), 2)
 
 
-def test_the_five_scores_differ_on_this_text(scores):
-    # or else the tests above could not tell them apart; splitting adds tokens that match
-    assert len(set(scores.values())) == 5 and all(40 < value < 95 for value in scores.values())
-    assert scores["bleu_moses_compound_split"] > scores["bleu_moses"]
-    assert scores["bleu_moses_lowercase"] > scores["bleu_moses"]
-
-
 def test_sacrebleu_smooths_where_multi_bleu_is_zero():
     # only if no n-gram of some order matches in the whole test set: not in one that anybody reports
     hypotheses, references = ["Der Hund läuft heute"], ["Der Hund rennt heute"]
@@ -139,14 +132,19 @@ def test_sacrebleu_smooths_where_multi_bleu_is_zero():
     assert "smooth:exp" in entry["signature"]
 
 
-def test_fairseqs_own_figure_is_multi_bleu_on_the_tokens_as_trained():
-    hypotheses, references = ([line.replace("-", " @-@ ") for line in lines] for lines in (HYPOTHESES, REFERENCES))
-    hypotheses[4] = f"<unk> {hypotheses[4]}"
-    references = [line.replace("<unk>", "<<unk>>") for line in references]  # as fairseq-generate does in its T- lines
+def fairseqs_scorer(hypotheses, references):
     dictionary = Dictionary()
     scorer = Scorer(BleuConfig(pad=dictionary.pad(), eos=dictionary.eos(), unk=dictionary.unk()))
     for lines in zip(references, hypotheses):
         scorer.add(*(dictionary.encode_line(line, add_if_not_exist=True).int() for line in lines))
+    return scorer
+
+
+def test_fairseqs_own_figure_is_multi_bleu_on_the_tokens_as_trained():
+    hypotheses, references = ([line.replace("-", " @-@ ") for line in lines] for lines in (HYPOTHESES, REFERENCES))
+    hypotheses[4] = f"<unk> {hypotheses[4]}"
+    references = [line.replace("<unk>", "<<unk>>") for line in references]  # as fairseq-generate does in its T- lines
+    scorer = fairseqs_scorer(hypotheses, references)
     # fairseq never trims the last token: an empty hypothesis is one wrong word to it
     expected = multi_bleu([line or "</s>" for line in hypotheses], references)
     assert fairseq_bleu(hypotheses, references).score == pytest.approx(scorer.score(), abs=1e-9)
@@ -154,32 +152,22 @@ def test_fairseqs_own_figure_is_multi_bleu_on_the_tokens_as_trained():
     assert round(expected, 2) != round(multi_bleu(hypotheses, references), 2)
 
 
-@pytest.mark.parametrize(
-    ("hypotheses", "references"),
-    [
+def test_fairseqs_own_figure_at_its_ends():
+    """No 4-gram that matches; nothing at all; an empty hypothesis; one that is too short."""
+    for hypotheses, references in (
         (["a b c d e"], ["a b c x e"]),
         ([""], [""]),
         (["", "a b c d e"], ["x", "a b c d e"]),
         (["a b c d"], ["a b c d e f g"]),
-    ],
-)
-def test_fairseqs_own_figure_at_its_ends(hypotheses, references):
-    # no 4-gram that matches; nothing at all; an empty hypothesis; one that is too short
-    dictionary = Dictionary()
-    scorer = Scorer(BleuConfig(pad=dictionary.pad(), eos=dictionary.eos(), unk=dictionary.unk()))
-    for lines in zip(references, hypotheses):
-        scorer.add(*(dictionary.encode_line(line, add_if_not_exist=True).int() for line in lines))
-    assert fairseq_bleu(hypotheses, references).score == pytest.approx(scorer.score(), abs=1e-9)
+    ):
+        expected = fairseqs_scorer(hypotheses, references).score()
+        assert fairseq_bleu(hypotheses, references).score == pytest.approx(expected, abs=1e-9)
 
 
 def test_compounds_are_split_as_in_the_published_scripts():
     assert split_compounds(["a-b - c-d-e -f"]) == ["a ##AT##-##AT## b - c ##AT##-##AT## d-e -f"]
     assert split_compounds(["5%-Klausel (a)-b"]) == ["5% ##AT##-##AT## Klausel (a) ##AT##-##AT## b"]
     assert split_compounds(moses_tokenize(REFERENCES, "de")) == split(REFERENCES)
-
-
-def test_a_perfect_translation_scores_100_everywhere():
-    assert {entry["score"] for entry in score(REFERENCES, REFERENCES, "de").values()} == {100.0}
 
 
 # languages
@@ -205,14 +193,23 @@ def test_chinese_has_a_sensible_figure_where_13a_finds_no_words():
     assert round(bleu(rows(statistics)), 2) == scores["sacrebleu"]["score"]
 
 
-def test_the_table_says_which_columns_are_not_for_the_language():
+def test_the_table_has_the_figures_of_the_language_and_says_how_to_read_them():
     scores = {**score(CHINESE, CHINESE, "zh-CN"), FAIRSEQ: {"score": 9.0, "signature": "x, on the pieces of Y"}}
-    shown = table([{"name": "run", "subset": "test", "target": "zh-CN", "scores": scores}])
-    assert "moses, moses+split, moses lc: not for zh-CN, as no spaces separate its words\n" in shown
-    assert "sacreBLEU: BLEU of zh tokens, raw reference" in shown
-    assert "fairseq: BLEU of fairseq-generate, on the pieces of Y\n" in shown
-    usual = table([{"name": "run", "subset": "test", "target": "de", "scores": score(HYPOTHESES, REFERENCES, "de")}])
-    assert "sacreBLEU: BLEU of 13a tokens, raw reference" in usual and "moses lc: as moses" in usual
+    shown = table([("run", "test", scores)])
+    assert shown.split("\n")[0].split() == ["test", "set", "sacreBLEU", "chrF2", "fairseq"]
+    assert "sacreBLEU: BLEU of zh tokens" in shown and "BLEU of fairseq-generate, on the pieces of Y\n" in shown
+
+
+def test_rows_of_the_table_are_aligned_long_names_cut_and_missing_scores_dashes():
+    """Sets of joined sentences differ at the end of their names."""
+    scores = score(HYPOTHESES, REFERENCES, "de")
+    some = {key: scores[key] for key in ("sacrebleu", "bleu_moses")}
+    lines = table([("a", "val", scores), ("a", "test_2016_of_the_long_name_x4", some), ("b", "val", scores)]).split(
+        "\n"
+    )
+    assert [lines[1], lines[4]] == ["a", "b"] and {len(lines[i]) for i in (0, 2, 3, 5)} == {80}
+    assert lines[3].split()[0].startswith("test_2") and lines[3].split()[0].endswith("_x4") and " - " in lines[3]
+    assert f" {scores['chrf']['score']:.2f} " in lines[2]
 
 
 @pytest.mark.parametrize("lang", ["ja", "ko"])
