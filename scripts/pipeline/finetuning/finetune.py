@@ -114,6 +114,8 @@ class FineTuning:
         self.batch = int(self.recipe.flags["--batch-size"][0])
         self.examples = " ".join([self.task.settings, *map(sha256, self.task.files(args.data))])
         self.sets = self.task.read(args.data)
+        if not all(self.sets.values()):
+            raise Failure(f"{args.data}: {task} has no examples for one of its sets: give more")
         self.labels = [example.label for example in self.sets["valid"]]
 
     def run(self) -> Dict[str, Any]:
@@ -126,7 +128,7 @@ class FineTuning:
             steps, files, model = Steps(self.out), self.pretrained.files(), self.pretrained.entry()
             for line in (self.examples, *files, f"at most {self.pretrained.longest} tokens"):
                 steps.setting(line)
-            steps.step("encode", ["data/input0", "data/shortened.json"], self._encode)
+            steps.step("encode", ["data/input0"], self._encode)
             cells = []
             for number, (lr, seed) in enumerate(self.grid, 1):
                 if self.pretrained.files() != files:
@@ -231,10 +233,7 @@ class FineTuning:
             "pretrained": model,
             "run": {**record, "command": without_folders(record["command"], FOLDERS)},
             "training": training_entry(log, 1),
-            "data": {
-                "examples": {name: len(found) for name, found in self.sets.items()},
-                "shortened": read_json(self.out / "data/shortened.json"),
-            },
+            "data": {"examples": {name: len(found) for name, found in self.sets.items()}},
             "curve": curve_entry(log),
             "grid": cells,
             "tests": {self.task.name: test},

@@ -17,17 +17,15 @@ import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
-import msgspec
-
 from ..command import Failure, as_failure, check_name, run, whole_number
-from ..files import read_as, sha256, write_json
+from ..files import read_json, sha256, write_json
 from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import NAME, read_text_language
 from ..provenance import read_record
 from ..settings import check_data, data_line
 from ..steps import Steps
-from ..tasks import TASKS, Task
+from ..tasks import TASKS
 from .generate import generate
 from .scored import Scored, averaged, check_subset, read_scored, run_parser
 from .table import table
@@ -43,14 +41,6 @@ SAME_FOR_ALL = {
 }
 """What a masked model has to predict, however it was trained: models of one length are compared on the same
 positions, which are masked as in BERT."""
-
-
-class Counts(msgspec.Struct):
-    """The entries of ``prepare.json`` with the size of each set."""
-
-    lines: Dict[str, int]
-    bytes: Dict[str, int]
-    tokens: Dict[str, int]
 
 
 class Blocks(NamedTuple):
@@ -95,37 +85,28 @@ def _evaluate_once(options: argparse.Namespace, checkpoint: Path) -> Scored:
     read_text_language(data)
     check_data(run, data)
     check_subset(data, subset)
-    task, digest, again = _task(run), sha256(checkpoint), f"run scripts/prepare_text.sh --out {data} again"
+    task, digest = TASKS[read_record(run, "give the output of scripts/train.sh").task], sha256(checkpoint)
     steps, out = Steps(run), run / "scores" / f"{subset}.json"
     for line in (data_line(data), f"checkpoint {digest}", f"evaluation {VERSION} {task.name}"):
         steps.setting(line)
 
     def work() -> None:
-        blocks, counts = read_blocks(checkpoint), read_as(data / NAME, Counts, again)
+        blocks, counts = read_blocks(checkpoint), read_json(data / NAME)
+        lines, size, tokens = (counts[unit][subset] for unit in ("lines", "bytes", "tokens"))
         command = ["fairseq-validate", str(data / "bin"), "--user-dir", str(USER_DIR), "--task", task.name]
         command += ["--path", str(checkpoint), "--valid-subset", subset, "--max-tokens", str(options.max_tokens)]
         command += ["--model-overrides", str(SAME_FOR_ALL), "--sample-break-mode", "none", "--seed", "1"]
         command += ["--required-batch-size-multiple", "1", "--log-format", "json"]
         loss, perplexity = read_loss(generate(command, checkpoint, out, 0, "evaluate"), subset)
-        tokens_per_byte = counts.tokens[subset] / counts.bytes[subset] if task.predicts_all else 0.0
         settings = str(blocks) if task.predicts_all else f"{blocks}, {MASKS}"
         signature = f"fairseq-validate, {settings}{', each after <s>' if blocks.bos else ''}"
-        found = figures(loss, perplexity, blocks, counts.tokens[subset], tokens_per_byte)
+        found = figures(loss, perplexity, blocks, tokens, tokens / size if task.predicts_all else 0.0)
         scores = {key: {"score": score, "signature": signature} for key, score in found.items()}
         head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
-        write_json(out, {**head, "sentences": counts.lines[subset], "scores": scores})
+        write_json(out, {**head, "sentences": lines, "scores": scores})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
     return read_scored(out, f"remove it and run scripts/evaluate.sh --run {run} --data {data} again", task.metric)
-
-
-def _task(run: Path) -> Task:
-    """The task that a run was trained for."""
-    remedy = "give the output of scripts/train.sh"
-    task = TASKS.get(read_record(run, remedy).task)
-    if task is None or not task.is_text:
-        raise Failure(f"{run}/run.json is not of a language model: {remedy}")
-    return task
 
 
 def read_loss(path: Path, subset: str) -> Tuple[float, float]:

@@ -1,18 +1,13 @@
-"""Reads fairseq-generate's output, and checks it against itself."""
+"""Reads fairseq-generate's output, and checks that it is complete."""
 
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Sequence
 
-from sacrebleu.metrics import BLEU
-from sacrebleu.metrics.bleu import BLEUScore
-
 from ..command import LONGEST, Failure
 from ..files import read_lines
 from ..settings import flags_in
-from .statistics import ROUNDED
 
 AGAIN = "run scripts/score.sh again"
 LINE = re.compile(r"([HT])-([0-9]+)(?:\t(.*))?")
@@ -20,9 +15,6 @@ OWN_LINE = re.compile(r"Generate .* with beam=.*: BLEU4 = ([0-9.]+), .*")
 
 POSITIONS = 1024
 """``--max-target-positions`` where it is not given."""
-
-COLLISIONS = 2
-"""Matches of n-grams of one length that fairseq may find where there are none; seen: one in 1,000 sentences."""
 
 
 @dataclass(frozen=True)
@@ -78,26 +70,3 @@ def count_cut(path: Path, flags: Sequence[str]) -> int:
     longest = min(int(given.get("--max-len-b", LONGEST)), positions - 1)
     scores = [line.split()[1:] for line in read_lines(path) if line.startswith("P-")]  # of each token, and of </s>
     return sum(len(of_tokens) > longest for of_tokens in scores)
-
-
-def check_bleu(generated: Generated, path: Path) -> None:
-    """Raises Failure unless fairseq's own figure matches the lines in the same output.
-
-    fairseq compares hashes of n-grams. Two n-grams can have the same, so it may count :data:`COLLISIONS` matches too
-    many of each length.
-    """
-    computed = fairseq_bleu(generated.hypotheses, generated.targets)
-    most = computed.score * math.prod((count + COLLISIONS) / max(count, 1) for count in computed.counts) ** 0.25
-    if not computed.score - ROUNDED <= generated.bleu <= most + ROUNDED:
-        raise Failure(f"{path}: fairseq says {generated.bleu:.2f} BLEU, its lines have {computed.score:.2f}: {AGAIN}")
-
-
-def fairseq_bleu(hypotheses: Sequence[str], targets: Sequence[str]) -> BLEUScore:
-    """fairseq's BLEU (0 to 100): not smoothed, of tokens separated by spaces.
-
-    fairseq's scorer never removes the last token of a sentence, so an empty sentence counts as the word ``</s>``. An
-    unknown word of the reference, ``<<unk>>``, matches nothing: unknown words of hypotheses are ``<unk>``.
-    """
-    scorer = BLEU(tokenize="none", smooth_method="none", force=True)
-    sides = [[" ".join(line.split()) or "</s>" for line in side] for side in (hypotheses, targets)]
-    return scorer.corpus_score(sides[0], [sides[1]])

@@ -29,7 +29,7 @@ from ..text import Text, text_processing
 from ..text.raw import check_raw
 from ..text.segments import of_documents, split_segments
 from .generate import generate
-from .generated import check_bleu, count_cut, read_generated
+from .generated import count_cut, read_generated
 from .metrics import FAIRSEQ, Texts, score
 from .metrics.bleu import standard_bleu
 from .scored import Scored, averaged, check_subset, read_scored, run_parser
@@ -155,7 +155,6 @@ def score_text(
     if len(sources) != len(references):
         raise Failure(f"{source} has {len(sources)} lines, {reference} {len(references)}: run scripts/prepare.sh again")
     read = read_generated(generated, len(references))
-    check_bleu(read, generated)
     text = processing.text if counts is None else processing.blocks
     check_raw(text(read.targets), references, reference, "run scripts/prepare.sh again, on this text")
     texts = [text if line else "" for text, line in zip(text(read.hypotheses), sources)]

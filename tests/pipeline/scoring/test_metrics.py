@@ -8,13 +8,10 @@ import sys
 from collections import Counter
 
 import pytest
-from fairseq.data import Dictionary
-from fairseq.scoring.bleu import BleuConfig, Scorer
 from sacrebleu.metrics import BLEU
 
 from pipeline.command import Failure
 from pipeline.scoring import metrics
-from pipeline.scoring.generated import fairseq_bleu
 from pipeline.scoring.metrics import FAIRSEQ, Texts
 from pipeline.scoring.metrics.bleu import moses_tokenize, split_compounds, standard_bleu
 from pipeline.scoring.statistics import bleu, columns, rows
@@ -130,38 +127,6 @@ def test_sacrebleu_smooths_where_multi_bleu_is_zero():
     # precisions 3/4, 1/3, then 1/2 of one match of two trigrams, 1/4 of one match of one 4-gram: 'exp'
     assert entry["score"] == round(100 * (3 / 4 * 1 / 3 * (1 / 2) / 2 * (1 / 4) / 1) ** 0.25, 2)
     assert "smooth:exp" in entry["signature"]
-
-
-def fairseqs_scorer(hypotheses, references):
-    dictionary = Dictionary()
-    scorer = Scorer(BleuConfig(pad=dictionary.pad(), eos=dictionary.eos(), unk=dictionary.unk()))
-    for lines in zip(references, hypotheses):
-        scorer.add(*(dictionary.encode_line(line, add_if_not_exist=True).int() for line in lines))
-    return scorer
-
-
-def test_fairseqs_own_figure_is_multi_bleu_on_the_tokens_as_trained():
-    hypotheses, references = ([line.replace("-", " @-@ ") for line in lines] for lines in (HYPOTHESES, REFERENCES))
-    hypotheses[4] = f"<unk> {hypotheses[4]}"
-    references = [line.replace("<unk>", "<<unk>>") for line in references]  # as fairseq-generate does in its T- lines
-    scorer = fairseqs_scorer(hypotheses, references)
-    # fairseq never trims the last token: an empty hypothesis is one wrong word to it
-    expected = multi_bleu([line or "</s>" for line in hypotheses], references)
-    assert fairseq_bleu(hypotheses, references).score == pytest.approx(scorer.score(), abs=1e-9)
-    assert f"BLEU4 = {expected:.2f}," in scorer.result_string()
-    assert round(expected, 2) != round(multi_bleu(hypotheses, references), 2)
-
-
-def test_fairseqs_own_figure_at_its_ends():
-    """No 4-gram that matches; nothing at all; an empty hypothesis; one that is too short."""
-    for hypotheses, references in (
-        (["a b c d e"], ["a b c x e"]),
-        ([""], [""]),
-        (["", "a b c d e"], ["x", "a b c d e"]),
-        (["a b c d"], ["a b c d e f g"]),
-    ):
-        expected = fairseqs_scorer(hypotheses, references).score()
-        assert fairseq_bleu(hypotheses, references).score == pytest.approx(expected, abs=1e-9)
 
 
 def test_compounds_are_split_as_in_the_published_scripts():
