@@ -150,14 +150,14 @@ def set_aside(path: Path) -> None:
 def without_folders(command: str, places: Mapping[str, str]) -> str:
     """A command without the folders of this machine: ``places`` has for each option what stands for each of its values,
     where ``{name}`` is their last part."""
-    words, option = [], ""
+    words, place = [], ""
     for word in shlex.split(command):
-        name, equals, value = word.partition("=")
         if word.startswith("--"):
-            option = "" if equals else name
-        if option in places and word != option:
-            word = places[option].format(name=Path(word).name)
-        elif equals and name in places:
-            word = f"{name}={places[name].format(name=Path(value).name)}"
+            name, equals, value = word.partition("=")
+            place = places.get(name, "")
+            if place and equals:
+                word, place = f"{name}={place.format(name=Path(value).name)}", ""
+        elif place:
+            word = place.format(name=Path(word).name)
         words.append(word)
     return shlex.join(words)

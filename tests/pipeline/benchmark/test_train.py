@@ -109,10 +109,8 @@ def test_a_candidate_names_its_parts():
     "words,named",
     [
         ([*TRAIN, "--baseline", "roformer_huge"], "roformer_huge"),
-        ([*TRAIN, "--baseline", "roformer_tiny:mse"], "mse"),
         ([*TRAIN, "--baseline", "roformer_tiny@fp8"], "fp8"),
         ([*TRAIN, "--", "--encoder-layers", "x"], "--encoder-layers"),
-        ([*TRAIN, *FLAGS, "--encoder-embed-dim", "30"], "--encoder-embed-dim"),
         ([*TRAIN, "--task", "sentence_prediction", "--baseline", "roformer_tiny"], "roformer_tiny"),
     ],
 )

@@ -1,18 +1,14 @@
 """The report as Markdown and HTML: one file that needs nothing else, the same bytes, the answer first."""
 
-import os
-import subprocess
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from pipeline.report import build
 from pipeline.report.build import answers, to_html, to_markdown
 from pipeline.report.pictures import draw
 from pipeline.report.recipe import read_report
 from pipeline.results.collect import write_translations
 
-from ...commands import ENVIRONMENT, ROOT
 from .made_results import ROTARY, SINUSOIDAL, model, result, tuned
 
 
@@ -48,22 +44,3 @@ def test_each_kind_of_recipe_has_a_section(tmp_path):
     assert list(sections) == ["`small`", "`begun`", "`books`", "Fine-tuning with `glue`"]
     assert rf"| `{SINUSOIDAL}` | 2 | 7 | 20 | killed \*now\* |" in sections["`small`"]
     assert "| `roformer_tiny` | 1 | 20 | 20 | killed |" in sections["`begun`"]
-
-
-def test_the_same_results_make_the_same_bytes_in_any_order(tmp_path):
-    for arch in (SINUSOIDAL, ROTARY):
-        result(tmp_path / "results", arch, test=0.3)
-    paths = sorted((tmp_path / "results").iterdir())
-    for seed, order in (("1", paths), ("2", paths[::-1])):
-        command = [ROOT / "scripts/report.sh", "--out", tmp_path / seed, "--results", *order]
-        environment = {**ENVIRONMENT, "PYTHONHASHSEED": seed}
-        subprocess.run(command, check=True, cwd=tmp_path, env=environment, capture_output=True)
-    made = [{path.name: path.read_bytes() for path in (tmp_path / seed).glob("*.*")} for seed in "12"]
-    assert made[0] == made[1] and {"report.md", "report.html"} <= set(made[0])
-
-
-def test_wrong_calls_give_one_line_and_write_nothing(tmp_path):
-    result(tmp_path, ROTARY, test=0.3)
-    with pytest.raises(build.Failure, match="none not found"):
-        build.main(["--results", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
-    assert os.listdir(tmp_path) == ["small-roformer_tiny--seed1.json"]

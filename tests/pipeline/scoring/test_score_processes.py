@@ -1,7 +1,6 @@
-"""Scoring as a process among others: two at once, kills, a file that cannot grow."""
+"""Scoring as a process among others: two at once, signals, kills."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from sacrebleu.metrics import BLEU
 from pipeline.scoring import score as command
 
 from ...commands import ENVIRONMENT
-from .fake import SENTENCES, TOKENS, WORSE, printed
+from .fake import SENTENCES
 
 
 def started(fake, *options, **kwargs):
@@ -38,16 +37,6 @@ def is_running(process):
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def test_a_full_disk_is_one_line_with_the_file(fake):
-    (fake.folder / "output4").write_text(printed([*WORSE[:2], "x " * 200_000], TOKENS))
-    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))
-    process = started(fake, preexec_fn=limit)
-    error = process.communicate(timeout=120)[1]
-    assert process.returncode == 1
-    assert error.splitlines()[1:] == [f"score.sh: error: {fake.run}/scores/test.gen.txt: File too large"]
-    assert sorted(path.name for path in (fake.run / "scores").iterdir()) == ["test.log"]
 
 
 def test_a_second_call_waits_and_both_have_their_own_figures(fake):
