@@ -8,6 +8,7 @@ from fairseq import options
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 
 from fairseq_rope.decoding.task import FastTranslationConfig
+from pipeline.files import write_json
 from pipeline.scoring import score as command
 from pipeline.steps import stamp_path
 
@@ -16,28 +17,23 @@ from .fake import SENTENCES, TOKENS, WORSE, printed, refused
 
 
 @pytest.mark.parametrize(
-    ("missing", "part"),
+    ("change", "options", "part"),
     [
-        ("run/checkpoint.pt", "scripts/average.sh"),
-        ("data/.stamps/binarize.json", "copy hidden files"),
-        ("data/raw/test.en", "scripts/prepare.sh"),
+        (lambda folder: (folder / "run/checkpoint.pt").unlink(), (), "scripts/average.sh"),
+        (lambda folder: (folder / "data/.stamps/binarize.json").unlink(), (), "copy hidden files"),
+        (lambda folder: (folder / "data/raw/test.en").unlink(), (), "scripts/prepare.sh"),
+        (
+            lambda folder: (folder / "data/bin/test1.en-de.en.idx").touch(),
+            ("--subset", "tset"),
+            "test test1",
+        ),
+        (lambda folder: write_json(stamp_path(folder / "data", "binarize"), {"settings": "y"}), (), "other data than"),
     ],
 )
-def test_what_is_missing_is_named(fake, missing, part):
-    (fake.folder / missing).unlink()
-    refused(fake, parts=[part])
+def test_what_cannot_be_scored_is_named_before_anything_is_translated(fake, change, options, part):
+    change(fake.folder)
+    refused(fake, *options, parts=[part])
     assert not fake.calls
-
-
-def test_a_test_set_that_is_not_there_is_answered_with_those_that_are(fake):
-    for name in ("valid.en-de.de.idx", "test1.en-de.de.idx"):
-        (fake.data / "bin" / name).touch()
-    refused(fake, "--subset", "tset", parts=["'tset'", "test test1 valid"])
-
-
-def test_a_run_of_other_data_is_refused(fake):
-    stamp_path(fake.data, "binarize").write_text('{"settings": "input y"}')
-    refused(fake, parts=["was trained on other data than"])
 
 
 @pytest.mark.parametrize("flag", ["--nbest", "--prefix-size", "--shard-id", "--beam", "--gen-subset", "-t"])
