@@ -4,14 +4,13 @@ import contextlib
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 from .command import Failure
 from .failures import last_error_in
 from .lock import locked
 from .prepared import NAME
 from .recipes import Recipe
-from .results import finished
 from .results.collect import collect, translations, write_translations
 from .results.file import Result, read_result, set_aside, write_result
 from .scoring import evaluate, score
@@ -83,7 +82,7 @@ class Experiment:
         for subset in self.subsets:
             options = ["--run", self.folder, "--data", self.data, "--subset", subset, *self.recipe.score.search]
             with contextlib.redirect_stdout(io.StringIO()):  # the table of all runs comes at the end
-                main([*map(str, options), "--name", f"{self.system.title} seed {self.seed}"])
+                main(list(map(str, options)))
 
     def result(self) -> Result:
         """The content of the result file.
@@ -98,11 +97,14 @@ class Experiment:
 
         Until the data are prepared here, the data of the result count as the same.
         """
-        return self.file.is_file() and finished.is_finished(self.result(), *self._wanted(), list(self.subsets.values()))
+        return self._has_result(same=True) and set(self.subsets.values()) <= set(self.result().tests)
 
-    def _wanted(self) -> Tuple[str, int, int]:
+    def _has_result(self, same: bool) -> bool:
+        """Whether the result file has scores of a run with the same settings, or of one with others."""
+        if not self.file.is_file() or (result := self.result()).unfinished:
+            return False
         training = self.training()
-        return training.settings, training.max_update, self.recipe.score.average
+        return result.is_from(training.settings, training.max_update, self.recipe.score.average) == same
 
     def _collect(self) -> None:
         """Writes the result file; moves one of a finished run with other settings away."""
@@ -114,7 +116,7 @@ class Experiment:
 
     def set_aside_another(self) -> None:
         """Moves the result file of a finished run with other settings away."""
-        if self.file.is_file() and finished.is_finished_otherwise(self.result(), *self._wanted()):
+        if self._has_result(same=False):
             set_aside(self.file)
 
     def reason(self, error: str = "") -> str:
@@ -131,10 +133,6 @@ class Experiment:
             write_result(self._collected(unfinished=reason), self.file)
 
     def _collected(self, unfinished: str = "") -> Dict[str, Any]:
-        search = self.recipe.score
-        how = f"beam {search.beam}, lenpen {search.lenpen}" if search.beam else ""
+        what = (self.recipe.name, self.subsets, self.system.variant, unfinished, self.recipe.task.metric)
         with locked(self.folder):
-            return collect(
-                *(self.folder, self.data, self.recipe.name, self.subsets, self.system.variant, unfinished),
-                *(how, self.recipe.task.metric),
-            )
+            return collect(self.folder, self.data, *what)

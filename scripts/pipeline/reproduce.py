@@ -32,7 +32,6 @@ from .command import (
 )
 from .experiment import Experiment
 from .recipes import recipe_names
-from .results import finished
 from .sweep import Sweep
 
 
@@ -122,7 +121,7 @@ def _run(experiment: Experiment, sweep: Sweep) -> None:
         say(f"{experiment.name}: not finished: {error}")
         experiment.collect_unfinished(experiment.reason(str(error)))
         return
-    say(f"{experiment.name}: finished, {finished.summary(experiment.result())}")
+    say(f"{experiment.name}: finished, {experiment.result().summary}")
 
 
 def _do(sweep: Sweep, args: argparse.Namespace) -> None:

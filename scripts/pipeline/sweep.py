@@ -22,7 +22,7 @@ from .paths import ROOT
 from .prepared import NAME
 from .recipes import Recipe, load_recipe
 from .report import build
-from .results import finished
+from .scoring.table import table
 from .settings import check_average, check_flags, flags_in, words_in
 from .systems import System, read_systems
 
@@ -217,10 +217,10 @@ class Sweep:
         if len(unfinished) == len(self.experiments):
             self.make_report(quiet=True)
             raise Failure(f"no run succeeded: {names}")
-        results = [experiment.result() for experiment in self.experiments if experiment not in unfinished]
-        table = finished.table(results)
-        write_text(self.runs / "table.txt", f"{table}\n")
-        print(f"\nRecipe {self.recipe.name}\n{table}\n")
+        done = [experiment for experiment in self.experiments if experiment not in unfinished]
+        scores = table([(run.name, name, test.scores) for run in done for name, test in run.result().tests.items()])
+        write_text(self.runs / "table.txt", f"{scores}\n")
+        print(f"\nRecipe {self.recipe.name}\n{scores}\n")
         if report:
             self.make_report()
         if said := afterwards(self.experiments):

@@ -42,4 +42,4 @@ def test_roformer_learns_the_demo_and_both_engines_translate_it_alike(tmp_path):
     for found, change in ((theirs, 0.5), (small, 10.0 if saturates("int8") else 0.5)):
         assert abs(sacrebleu.corpus_bleu(found, [reference]).score - score) < change
     table = (tmp_path / "table.txt").read_text()
-    assert "\nroformer_tiny seed 1\n  test  " in table and max(map(len, table.splitlines())) <= 80
+    assert "\nroformer_tiny, seed 1\n  test  " in table and max(map(len, table.splitlines())) <= 80

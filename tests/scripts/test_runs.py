@@ -126,7 +126,7 @@ def test_a_variant_has_its_flags_and_its_name(killed):
     plain, half = (results(out / "results")[f"{name}-seed1"] for name in NAMES)
     flags = plain["run"]["flags"].replace(NAMES[0], "roformer_tiny")
     assert half["variant"] == "half" and half["run"]["flags"] == flags + " --rope-layout half"
-    _, _, table = again.stdout.partition("\nroformer_tiny (half) seed 1\n")
+    _, _, table = again.stdout.partition("\nroformer_tiny (half), seed 1\n")
     assert "  test_2016_flickr_x4 " in table
 
 

@@ -128,25 +128,27 @@ def glue(tmp_path_factory):
 
 
 def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_path):
-    pretrained = masked[1] / "tupe_r_mlm_tiny/seed1"
-    command = ["scripts/finetune.sh", "RTE", "--run", pretrained, "--data", glue, "--out", tmp_path / "out"]
+    pretrained = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "model")
+    command = ["scripts/finetune.sh", "RTE", "--run", pretrained, "--data", glue]
     grid = ["--learning-rates", "1e-3", "2e-5", "--epochs", 1]
     done = run(*command, *grid, "--seeds", 1)
-    result = read_json(tmp_path / "out/glue_RTE-tupe_r_mlm_tiny-seed1.json")
+    out = pretrained / "finetuned/RTE"
+    result = read_json(out / "glue_RTE-tupe_r_mlm_tiny-seed1.json")
     assert [(each["learning_rate"], each["seed"]) for each in result["grid"]] == [(1e-3, 1), (2e-5, 1)]
-    assert "RTE --run RUN --data DATA --out OUT --learn" in result["run"]["command"]
-    assert result["data"] == {"examples": {"train": 40, "valid": 9}, "shortened": {"train": 20, "valid": 4}}
+    assert "RTE --run RUN --data DATA --learn" in result["run"]["command"]
+    assert result["data"] == {"examples": {"train": 40, "valid": 9}}
+    assert "24 of 49 examples are shortened" in done.stderr
     assert result["tests"]["RTE"]["sentences"] == 9 and "--encoder-embed-dim 32" in result["run"]["flags"]
     checkpoint = sha256(pretrained / "checkpoint.pt")
     assert result["pretrained"] == {"checkpoint": checkpoint, "updates": 6, "max_update": 6, "averaged": 1}
     assert all(0.3 < loss < 3 for loss in result["curve"]["train"]["nll"])  # of a label, not of a token
-    predictions = tmp_path / "out/lr0.001-seed1/predictions.txt"
+    predictions = out / "lr0.001-seed1/predictions.txt"
     said = predictions.read_text().splitlines()
     assert len(said) == 9 and set(said) <= {"entailment", "not_entailment"}
     right = sum(label == ("not_entailment", "entailment")[number % 2] for number, label in enumerate(said))
     assert result["grid"][0]["accuracy"] == round(100 * right / 9, 2)
-    assert not list((tmp_path / "out").glob("*/checkpoints")) and "accuracy" in done.stdout
-    (tmp_path / "out/lr2e-05-seed1/predictions.txt").unlink()  # as after a kill
+    assert not list(out.glob("*/checkpoints")) and "accuracy" in done.stdout
+    (out / "lr2e-05-seed1/predictions.txt").unlink()  # as after a kill
     again = run(*command, *grid, "--seeds", 1)
     assert again.stderr.count("finetune: done before") == 1 and again.stdout == done.stdout
     assert "not trained to its end" not in again.stderr
@@ -162,7 +164,6 @@ def test_a_fine_tuning_that_ends_early_fails_and_a_model_so_far_is_called_that(m
     assert not list((model / "finetuned").glob("*/*.json"))
 
 
-@pytest.mark.slow
 def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, glue, tmp_path):
     model = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "tupe_r_mlm_tiny-wide/seed1")
     options = ["--learning-rates", "1e-3", "--epochs", 1, "--seeds", 1, "--results", tmp_path / "results"]
@@ -171,9 +172,9 @@ def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, gl
     assert "1 of 2 are not finished" in failed.stderr.splitlines()[-1] and "Pearson" in failed.stdout
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["glue_STS-B-tupe_r_mlm_tiny-wide-seed1.json"]
     assert "tupe_r_mlm_tiny (wide) pretrained with seed 1" in failed.stdout  # a run of a variant has its name
-    models = ["--run", model, shutil.copytree(model, tmp_path / "other")]
-    alike = run("scripts/finetune.sh", "RTE", *models, "--data", glue, *options, "--variant", "wide", fails=True)
-    one_line(alike, "two runs would write one result file: give each alone, with --variant")
+    other = shutil.copytree(model, tmp_path / "other/tupe_r_mlm_tiny-wide/seed1")
+    alike = run("scripts/finetune.sh", "RTE", "--run", model, other, "--data", glue, *options, fails=True)
+    one_line(alike, "two runs would write one result file")
 
 
 def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue, data, trained, tmp_path):
@@ -191,7 +192,7 @@ def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue,
         (["scripts/translate.sh", model], "language model"),
         (["scripts/score.sh", "--run", model, "--data", text], "has text for language models"),
         (["scripts/evaluate.sh", "--run", trained, "--data", data], "has pairs for translation"),
-        ([*tune, trained], "was not trained by scripts/train.sh on text: give the output of"),
+        ([*tune, trained], "was trained for translation: give the output of"),
         ([*tune, model, "--recipe", "demo"], "the recipe demo is for scripts/train.sh"),
     ):
         one_line(run(*words, fails=True, input="a\n"), message)

@@ -12,11 +12,8 @@ from ..recipes import load_recipe
 from ..settings import words_in
 from ..tasks import TASKS
 from ..training.fairseq_options import parse
-from .batch import about, dictionary, make_batch
-from .machine import PRECISIONS, peaks
-from .memory import peak_memory
-from .models import build_model, configure, flops, make_task, same_parameters
-from .timing import compared, interleaved, shares
+from .measuring import PRECISIONS, compared, interleaved, peak_memory, peaks, profiled
+from .models import about, build_model, configure, dictionary, flops, make_batch, make_task, same_parameters
 
 COMPILED = "+compile"
 
@@ -108,14 +105,6 @@ def loss_of_step(trainer: Trainer, batch: Dict[str, Any]) -> float:
     return float(done["loss"])
 
 
-def _check_length(trainers: Dict[str, Trainer], batch: Dict[str, Any]) -> None:
-    length = batch["net_input"]["src_tokens"].size(1)
-    for name, trainer in trainers.items():
-        limits = trainer.model.max_positions()
-        if length > (limits if isinstance(limits, int) else min(limits)):
-            raise Failure(f"{name} takes at most {limits} tokens, not {length}: give a smaller --length")
-
-
 def run(args: argparse.Namespace) -> Dict[str, Any]:
     """Measures training steps against the baseline's; also returns each candidate's loss in the last step."""
     texts = dict.fromkeys([args.baseline, *(args.archs or TASKS[args.task].archs)])
@@ -124,15 +113,11 @@ def run(args: argparse.Namespace) -> Dict[str, Any]:
     trainers: Dict[str, Trainer] = {}
     for candidate in candidates:
         trainers[candidate.name] = build_trainer(candidate, args, trainers.get(args.baseline))
-    _check_length(trainers, batch)
     size = about(batch, trainers[args.baseline].task.source_dictionary.pad())
     losses: Dict[str, float] = {}
 
     def step_of(name: str) -> Callable[[], None]:
-        def step() -> None:
-            losses[name] = loss_of_step(trainers[name], batch)
-
-        return step
+        return lambda: losses.update({name: loss_of_step(trainers[name], batch)})
 
     rates = peaks([candidate.precision for candidate in candidates], args.device)
     warm_up = 3 if args.device.type == "cuda" else 1  # fairseq empties the GPU's cache in the first step
@@ -146,7 +131,8 @@ def run(args: argparse.Namespace) -> Dict[str, Any]:
         row["share of peak"] = f"{work / row['seconds'] / rates[candidate.precision] / 1e12:.1%}"
         row[f"loss of step {args.repeats + warm_up}"] = round(losses[candidate.name], 3)
         rows.append(row)
-    profiles = {name: shares(step_of(name), args.device) for name in trainers} if args.profile else {}
+    for name in trainers if args.profile else ():
+        profiled(name, step_of(name), args.device)
     if args.memory:
         trainers.clear()
         for candidate, row in zip(candidates, rows):
@@ -157,32 +143,24 @@ def run(args: argparse.Namespace) -> Dict[str, Any]:
         "batch": size,
         "criterion, optimizer": [usual["criterion"], usual["optimizer"]],
         "measured peak (TFLOP/s)": rates,
-        **({"profile": profiles} if profiles else {}),
         "rows": rows,
     }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark train``."""
+    number, candidate = whole_number(0), "ARCH[:CRITERION[:OPTIMIZER]][@PRECISION][+compile]"
+    archs = (
+        "candidates; `stock` is fairseq's own model, criterion and optimizer, `+compile` is torch.compile (default: "
+        "two of base size)"
+    )
+    precisions = "bf16: fairseq's --bf16; autocast: fp32 parameters and bf16 matrix products (default: fp32)"
+    length = "tokens of each sentence (default: like WMT; of running text 512)"
     parser.add_argument("--task", choices=list(TASKS), default="translation", help="the kind of models")
-    parser.add_argument(
-        "--archs",
-        nargs="+",
-        metavar="ARCH[:CRITERION[:OPTIMIZER]][@PRECISION][+compile]",
-        help="candidates; `stock` is fairseq's own model, criterion and optimizer, `+compile` is torch.compile "
-        "(default: two of base size, of translation transformer_sinusoidal_base roformer_base)",
-    )
+    parser.add_argument("--archs", nargs="+", metavar=candidate, help=archs)
     parser.add_argument("--baseline", default="stock", help="candidate to compare with (default: stock)")
-    parser.add_argument(
-        "--precision",
-        choices=list(PRECISIONS),
-        default="fp32",
-        help="bf16: fairseq's --bf16; autocast: fp32 parameters and bf16 matrix products (default: fp32)",
-    )
-    number = whole_number(0)
+    parser.add_argument("--precision", choices=list(PRECISIONS), default="fp32", help=precisions)
     parser.add_argument("--tokens", type=number, default=2044, help="about how many target tokens (default: 2044)")
     parser.add_argument("--sentences", type=number, default=0, help="size of the batch, instead of --tokens")
-    parser.add_argument(
-        "--length", type=number, default=0, help="tokens of each sentence (default: like WMT; of running text 512)"
-    )
+    parser.add_argument("--length", type=number, default=0, help=length)
     parser.add_argument("--memory", action="store_true", help="also measure peak memory, in separate processes")

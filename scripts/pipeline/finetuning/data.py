@@ -11,23 +11,19 @@ from fairseq_rope.checkpoints.model_folder import read_dictionary, types
 
 from ..command import Failure, as_failure, say
 from ..corpus import binarize
-from ..files import copy, replacing_folder, write_json, write_text
+from ..files import copy, replacing_folder, write_text
 from ..prepared import read_prepared
 from ..text import text_processing
 from .tasks import FineTuningTask, Sets
 
 DICTIONARY = "dict.txt"
 
-SHORTENED = "shortened.json"
-"""The file among the encoded data that says how many examples of each set are shortened."""
-
 MOST_UNKNOWN = 0.5
 """The largest part of the tokens that the model may not know."""
 
 
 def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int) -> None:
-    """Replaces the folder ``out`` by ``input0``, ``input1`` and so on and ``label``, as fairseq's task names them,
-    and :data:`SHORTENED`.
+    """Replaces the folder ``out`` by ``input0``, ``input1`` and so on and ``label``, as fairseq's task names them.
 
     Args:
         sets: the examples of each set, by fairseq's name.
@@ -46,14 +42,12 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
     processing.load(remedy, types(words))
     split = {name: [processing.split(list(example.sentences)) for example in found] for name, found in sets.items()}
     lines = {name: [shorten(sentences, longest) for sentences in found] for name, found in split.items()}
-    cut = {name: sum(map(ne, split[name], lines[name])) for name in sets}
-    if any(cut.values()):
+    if cut := sum(sum(map(ne, split[name], lines[name])) for name in sets):
         of = sum(map(len, sets.values()))
-        say(f"{task.name}: {sum(cut.values()):,} of {of:,} examples are shortened, as the model takes {longest} tokens")
+        say(f"{task.name}: {cut:,} of {of:,} examples are shortened, as the model takes {longest} tokens")
     classes = task.labels if task.fairseq == "sentence_prediction" else ()
     counts: Counter[str] = Counter()
     with replacing_folder(out) as folder:
-        write_json(folder / SHORTENED, cut)
         for number in range(len(task.sentences)):
             copy(run / DICTIONARY, folder / f"input{number}" / DICTIONARY)
             for name, found in lines.items():

@@ -6,13 +6,13 @@ from typing import Any, Dict, List
 
 from ..command import Failure, Parser
 from ..files import sha256
-from ..prepared import NAME, read_prepared
+from ..prepared import NAME
 from ..provenance import read_record
-from ..scoring.blocks import read_blocks
-from ..scoring.options import averaged, tell_of_training
-from ..settings import SETTINGS, Flags, flags_in, is_unfinished, normalised
+from ..scoring.evaluate import read_blocks
+from ..scoring.scored import averaged
+from ..settings import SETTINGS, Flags, flags_in, normalised
 from ..steps import read_stamp
-from ..training.checkpoints import newest_updates, updates_in
+from ..training.checkpoints import updates_in
 
 
 class Pretrained:
@@ -27,15 +27,11 @@ class Pretrained:
 
     def __init__(self, run: Path) -> None:
         self.run, self.checkpoint = run, averaged(run)
-        remedy = "give the output of scripts/train.sh and scripts/average.sh"
-        if not read_prepared(run, remedy).is_text:
-            raise Failure(f"{run} was not trained by scripts/train.sh on text: {remedy}")
+        remedy = "give the output of scripts/train.sh and scripts/average.sh for a masked language model"
         record = read_record(run, remedy)
         if record.task != "masked_lm":
-            raise Failure(f"{run} was trained for {record.task}, and masked_lm is needed: {remedy}")
-        self.arch, self.seed, self.flags = record.arch, record.seed, record.flags.split()
-        self.max_update = record.max_update
-        tell_of_training(run)
+            raise Failure(f"{run} was trained for {record.task}: {remedy}")
+        self.arch, self.seed, self.flags, self.max_update = record.arch, record.seed, record.flags, record.max_update
 
     @cached_property
     def longest(self) -> int:
@@ -52,7 +48,7 @@ class Pretrained:
         parser = Parser(None, add_help=False)
         ARCH_MODEL_REGISTRY[self.arch].add_args(parser)
         known = {option for action in parser._actions for option in action.option_strings}
-        return {name: words for name, words in flags_in(self.flags).items() if name in known}
+        return {name: words for name, words in flags_in(self.flags.split()).items() if name in known}
 
     @property
     def settings(self) -> str:
@@ -65,19 +61,8 @@ class Pretrained:
         return [f"{name} {sha256(self.run / name)}" for name in (self.checkpoint.name, NAME, "dict.txt")]
 
     def entry(self) -> Dict[str, Any]:
-        """What a result file says of the model.
-
-        The hash of the checkpoint, its updates, how many the training was to have, and how many checkpoints it
-        averages, as far as they are known. Seeds may reach other updates (``--patience``), so ``so_far`` says if the
-        training had not ended, or has a later checkpoint.
-        """
-        digest, updates, stamp = sha256(self.checkpoint), updates_in(self.checkpoint), read_stamp(self.run, "average")
-        so_far = is_unfinished(self.run) or newest_updates(self.run / "checkpoints") > updates
-        count = stamp.get("averaged") if stamp.get("sha256") == digest else None
-        return {
-            "checkpoint": digest,
-            "updates": updates,
-            **({"max_update": self.max_update} if self.max_update else {}),
-            **({"averaged": count} if isinstance(count, int) else {}),
-            **({"so_far": "yes"} if so_far else {}),
-        }
+        """What a result file says of the model: its hash and updates; how many the training was to have, as seeds may
+        reach others (``--patience``); how many checkpoints it averages."""
+        entry = {"checkpoint": sha256(self.checkpoint), "updates": updates_in(self.checkpoint)}
+        more = {"max_update": self.max_update, "averaged": read_stamp(self.run, "average").get("averaged")}
+        return {**entry, **{key: value for key, value in more.items() if value}}

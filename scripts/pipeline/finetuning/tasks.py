@@ -74,19 +74,13 @@ class FineTuningTask:
     def _examples(self, path: Path) -> Iterator[Example]:
         lines = enumerate((line.rstrip("\r").split("\t") for line in raw_file(path)), 1)
         columns = self.columns or next(lines, (1, [""]))[1]
-        for name in (*self.sentences, self.label):
-            if name not in columns:
-                raise CorpusError(f"{path}, line 1: no column '{name}' of {self.name}: copy the file again")
         for number, fields in lines:
-            if len(fields) != len(columns):
-                raise CorpusError(f"{path}, line {number}: {len(fields)} fields, and {self.name} has {len(columns)}")
             row = {name: field.strip() for name, field in zip(columns, fields)}
-            label = row[self.label]
-            if not (label in self.labels if self.labels else re.fullmatch(r"\d+(\.\d+)?", label)):
-                raise CorpusError(
-                    f"{path}, line {number}: label {label!a:.40}, and {self.name} has "
-                    f"{' and '.join(self.labels) or 'numbers'}"
-                )
+            label = row.get(self.label, "")
+            right = label in self.labels if self.labels else re.fullmatch(r"\d+(\.\d+)?", label)
+            if not right or len(fields) != len(columns) or not set(self.sentences) <= set(columns):
+                what = f"{', '.join(self.sentences)} and {self.label} ({' or '.join(self.labels) or 'a number'})"
+                raise CorpusError(f"{path}, line {number}: {self.name} has {len(columns)} columns, among them {what}")
             label = label if self.largest == 1 else f"{float(label) / self.largest:.6g}"
             yield Example(tuple(row[column] for column in self.sentences), label)
 

@@ -50,17 +50,9 @@ class Difference:
 
 
 def choose_baseline(systems: Sequence[System], arch: str = "") -> Optional[System]:
-    """The named system, None if it was not run; else the first of :data:`BASELINES`; else any.
-
-    It chooses a variant only if there is nothing else, and of several sizes and settings the commonest.
-    """
-
-    def rank(system: System) -> Tuple[bool, int]:
-        size, updates = system.arch.rpartition("_")[2], system.results[0].wanted_updates
-        alike = [(each.arch.endswith(size), each.results[0].wanted_updates == updates) for each in systems]
-        return bool(system.variant), -sum(map(sum, alike))
-
-    usual = sorted(systems, key=rank)
+    """The named system, None if it was not run; else the first of :data:`BASELINES`; else any. Of several, the one with
+    most trainings; a variant only if there is nothing else."""
+    usual = sorted(systems, key=lambda system: (bool(system.variant), -len(system.runs)))
     if arch:
         return next((system for system in usual if system.arch == arch), None)
     named = [system for name in BASELINES for system in usual if system.arch.startswith(name) and not system.variant]
@@ -73,15 +65,14 @@ def compare(
     """The difference of one system to another on a test set: over all trainings where it is known from ``systems`` (all
     of the recipe) how much trainings differ; else over the common seeds, None if there are none."""
     scores, others = (each.scores(test, metric) for each in (system, other))
-    tested = metric == BLEU and any(entry.sentences > 1 for entry in system.tests(test).values())
-    variance = seed_variance(systems, test) if tested else None  # one sentence is always drawn again
+    variance = seed_variance(systems, test) if metric == BLEU else None
     if not variance:
         common = [seed for seed in scores if seed in others]
         scores, others = ({seed: known[seed] for seed in common} for known in (scores, others))
     if not scores or not others:
         return None
     own, theirs, sign = tuple(scores.values()), tuple(others.values()), METRICS[metric].sign
-    if not tested:
+    if metric != BLEU:
         return Difference(own, theirs, sign=sign)
     one, two = ([_resampled(each, test, seed) for seed in known] for each, known in ((system, scores), (other, others)))
     p, middle = statistics.hierarchical_bootstrap(one, two, mean(own) - mean(theirs), variance)

@@ -101,9 +101,9 @@ class Report(NamedTuple):
     broken: List[str]  # why files are left out
 
 
-def read_report(paths: Sequence[Path], only: str = "", baseline: str = "") -> Report:
-    """Reads the report, without its pictures: all recipes or ``only`` one, those of translation first, and of these the
-    ones with the most text and runs. Also names files that it cannot use on stderr.
+def read_report(paths: Sequence[Path], baseline: str = "") -> Report:
+    """Reads the report, without its pictures: recipes of translation first, of these the ones with the most text and
+    runs. Also names files that it cannot use on stderr.
 
     Raises:
         Failure: there is nothing to report, or the baseline was not run.
@@ -116,11 +116,10 @@ def read_report(paths: Sequence[Path], only: str = "", baseline: str = "") -> Re
     for result in results:
         name = result.recipe.removesuffix(f"_{next(iter(result.tests), '')}") if result.grid else result.recipe
         named.setdefault(name, []).append(result)
-    place, there = ", ".join(map(str, paths)), ", ".join(named) or "nothing"
-    if not named or only not in ("", *named):
-        raise Failure(f"{place} has no result of {only or 'a recipe'}, but of {there}: run scripts/reproduce.sh first")
-    files = read_benchmarks(others)
-    recipes = [Recipe(name, own, files, baseline) for name, own in named.items() if only in ("", name)]
+    place, files = ", ".join(map(str, paths)), read_benchmarks(others)
+    if not named:
+        raise Failure(f"{place} has no result of a recipe: run scripts/reproduce.sh first")
+    recipes = [Recipe(name, own, files, baseline) for name, own in named.items()]
     if not any(recipe.baseline or not recipe.systems for recipe in recipes):
         raise Failure(f"{place} has no result of the baseline '{baseline}': run it, or name another")
 

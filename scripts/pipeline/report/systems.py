@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..results.file import Result, Test
+from ..results.file import Result
 from ..scoring.metrics import first_metric
-from ..scoring.scored import BLEU
+from ..scoring.scored import BLEU, Scored
 from ..scoring.statistics import bleu, rows
 
 SEED = re.compile(r"--seed \S+")
@@ -51,7 +51,7 @@ class System:
         """Whether it was trained in fp32 as its architecture is."""
         return not self.variant and not _halves(self.results[0])
 
-    def tests(self, name: str) -> Dict[int, Test]:
+    def tests(self, name: str) -> Dict[int, Scored]:
         """One test set, by seed."""
         return {result.seed: result.tests[name] for result in self.results if name in result.tests}
 
@@ -121,7 +121,7 @@ def usable(results: Sequence[Result]) -> Tuple[List[Result], List[str]]:
     return kept, broken
 
 
-def _text(result: Result, test: Test) -> Any:
+def _text(result: Result, test: Scored) -> Any:
     """What tells the sentences of a test set from others; of a language model, also its blocks and tokens."""
     tokens = result.data.get("tokens", {}).get(test.subset)
     blocks = [test.settings, tokens] if "perplexity" in test.scores else []

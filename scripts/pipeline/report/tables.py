@@ -7,7 +7,7 @@ from statistics import fmean as mean
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..results.file import Result
-from ..scoring.metrics import METRICS
+from ..scoring.metrics import METRICS, Metric
 from .benchmarks import File
 from .comparison import Difference
 from .recipe import Recipe
@@ -28,9 +28,7 @@ def text(value: str) -> str:
 
 def code(value: str) -> str:
     """Text in a fixed font."""
-    fence = "`" * (max(map(len, re.findall("`+", value)), default=0) + 1)
-    space = " " if "`" in value else ""
-    return f"{fence}{space}{' '.join(value.split())}{space}{fence}"
+    return f"`{' '.join(value.split())}`"
 
 
 def table(columns: Sequence[Tuple[str, Sequence[str]]], left: int = 1) -> str:
@@ -41,14 +39,24 @@ def table(columns: Sequence[Tuple[str, Sequence[str]]], left: int = 1) -> str:
     return "\n".join("| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in line) + " |" for line in lines)
 
 
-def change(found: Difference) -> str:
-    """A difference, with its 95% interval if it was tested."""
+def change(found: Optional[Difference]) -> str:
+    """A difference, with its 95% interval if it was tested; empty without one."""
+    if not found:
+        return ""
     value, *ends = (f"{number:+.2f}".replace("-", "\u2212") for number in (found.value, *(found.interval or ())))
     return f"{value} ({ends[0]} to {ends[1]})" if ends else value
 
 
-def p_value(found: Difference) -> str:
-    return "" if found.p is None else "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
+def p_value(found: Optional[Difference]) -> str:
+    """The p value of a difference; empty without a test."""
+    if not found or found.p is None:
+        return ""
+    return "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
+
+
+def figure(values: Sequence[float], metric: Metric) -> str:
+    """A mean, and its deviation if there is one."""
+    return "±".join(f"{number:.{metric.digits}f}" for number in values)
 
 
 def scores(recipe: Recipe, test: str, key: str = "") -> Tuple[str, List[str]]:
@@ -56,7 +64,7 @@ def scores(recipe: Recipe, test: str, key: str = "") -> Tuple[str, List[str]]:
     first, key = recipe.tests[0], key or metric_of(recipe.systems, test)
     metric, found = METRICS[key], [system.spread(test, key) for system in recipe.systems]
     best = max((metric.sign * score[0] for score in found if score), default=None)
-    cells = ["±".join(f"{number:.{metric.digits}f}" for number in score) for score in found]
+    cells = [figure(score, metric) for score in found]
     for place, score in enumerate(found if len(found) > 1 else ()):
         cells[place] = f"**{cells[place]}**" if score and metric.sign * score[0] == best else cells[place]
     told = f"{metric.name} " if recipe.is_tuned or test == first or key != recipe.metric else ""
@@ -66,18 +74,12 @@ def scores(recipe: Recipe, test: str, key: str = "") -> Tuple[str, List[str]]:
 
 def _difference(recipe: Recipe, system: System) -> str:
     is_baseline = recipe.differences and system is recipe.baseline
-    return change(found) if (found := recipe.differences.get(system)) else "baseline" if is_baseline else ""
+    return "baseline" if is_baseline else change(recipe.differences.get(system))
 
 
 def _to_best(recipe: Recipe, system: System) -> Optional[Difference]:
     best = recipe.scored[0] if recipe.scored else None
     return recipe.difference(system, best) if best and system is not best else None
-
-
-def _commits(recipe: Recipe, system: System) -> str:
-    return ", ".join(
-        dict.fromkeys(code((result.run.commit or "")[:9]) for result in system.results if result.run.commit)
-    )
 
 
 def _rate(recipe: Recipe, system: System) -> str:
@@ -92,10 +94,10 @@ COLUMNS: Dict[str, Tuple[str, Callable[[Recipe, System], str]]] = {
     "seeds": ("seeds", lambda recipe, system: str(len(system.runs))),
     "average": ("average ↑", lambda recipe, s: f"{mean(k.values()):.2f}" if (k := recipe.scores(s)) else ""),
     "difference": ("difference (95% interval)", _difference),
-    "p": ("p", lambda recipe, system: p_value(found) if (found := recipe.differences.get(system)) else ""),
-    "to best": ("to the best", lambda recipe, system: change(found) if (found := _to_best(recipe, system)) else ""),
-    "p to best": ("p", lambda recipe, system: p_value(found) if (found := _to_best(recipe, system)) else ""),
-    "commit": ("commit", _commits),
+    "p": ("p", lambda recipe, system: p_value(recipe.differences.get(system))),
+    "to best": ("to the best", lambda recipe, system: change(_to_best(recipe, system))),
+    "p to best": ("p", lambda recipe, system: p_value(_to_best(recipe, system))),
+    "commit": ("commit", lambda recipe, system: ", ".join(dict(_facts(system.results, "")).get("commit", []))),
     "parameters": ("parameters ↓", lambda recipe, system: f"{system.parameters:,}"),
     "step": ("step ↓", lambda recipe, system: f"{step:.2f}" if (step := recipe.step(system)) else ""),
     "tokens/s": ("tokens/s ↑", _rate),
@@ -143,9 +145,8 @@ def speed_table(files: Sequence[File], pattern: str = "") -> str:
 
 def conditions(recipe: Recipe) -> List[Tuple[str, List[str]]]:
     """How the runs were made: what each fact is, and its values, each once."""
-    facts = _facts(
-        [*(result for system in recipe.systems for result in system.results), *recipe.unfinished], recipe.metric
-    )
+    finished = [result for system in recipe.systems for result in system.results]
+    facts = _facts([*finished, *recipe.unfinished], recipe.metric)
     signatures = dict.fromkeys(code(found.signature) for found in recipe.differences.values() if found.signature)
     return [*facts, *([("p", list(signatures))] if signatures else [])]
 
@@ -158,17 +159,15 @@ def cards(recipe: Recipe) -> str:
 def _card(recipe: Recipe, system: System) -> str:
     seeds, tests, lengths = sorted(system.runs), [], ""
     for test in [*recipe.tests, *recipe.validation]:
-        if score := system.spread(test, key := metric_of(recipe.systems, test)):
-            tests.append(
-                f"{METRICS[key].name} {'±'.join(f'{n:.{METRICS[key].digits}f}' for n in score)} on {code(test)}"
-            )
+        metric = METRICS[key := metric_of(recipe.systems, test)]
+        if score := system.spread(test, key):
+            tests.append(f"{metric.name} {figure(score, metric)} on {code(test)}")
     words = [n for test in system.tests(recipe.tests[0]).values() for n in test.statistics.get("source_words", [])]
     if words:
         low, high = (sorted(words)[round(share * (len(words) - 1))] for share in (0.05, 0.95))
         lengths = f"; tested on lines of {low} to {high} words (nine in ten)"
-    told = (
-        f"seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else "one seed, which cannot tell how trainings differ"
-    )
+    several = f"seeds {', '.join(map(str, seeds))}"
+    told = several if len(seeds) > 1 else "one seed, which cannot tell how trainings differ"
     facts = [(n, ", ".join(values)) for n, values in _facts(system.results, recipe.metric) if n in ON_CARDS]
     files = ", ".join(f"[{Path(result.file).name}]({Path(result.file).name})" for result in system.results)
     rows = [("tests", "; ".join(tests)), ("limits", told + lengths), *facts, ("files", files)]

@@ -3,22 +3,21 @@
 import shlex
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import msgspec
 from msgspec import Struct
 
 from ..command import Failure, say
 from ..files import read_json, write_json
-from ..scoring.scored import BLEU
-from ..scoring.statistics import COLUMNS, ROUNDED, bleu, rows
+from ..scoring.metrics import METRICS, first_metric
+from ..scoring.scored import Scored
 from ..settings import normalised
 
 FORMAT = "fairseq_rope result 1"
 """The entry ``format``, which identifies a result file."""
 
 REMEDY = "remove it, and run scripts/reproduce.sh again"
-Content = TypeVar("Content")
 
 
 class Run(Struct):
@@ -47,17 +46,6 @@ class Training(Struct):
     rate: str = "mean"  # of the tokens per second; in older files with validation and pauses
 
 
-class Test(Struct):
-    """One test set; ``statistics`` has the columns of :mod:`..scoring.statistics`."""
-
-    subset: str
-    sentences: int
-    settings: str
-    scores: Dict[str, Dict[str, Any]]  # by metric: "score" and "signature"
-    statistics: Dict[str, List[int]] = {}
-    chance: Dict[str, float] = {}  # of a classification: the scores of the most frequent label
-
-
 class Result(Struct):
     """The entries of a result file that are read."""
 
@@ -70,7 +58,7 @@ class Result(Struct):
     training: Training
     data: Dict[str, Any]
     curve: Dict[str, Dict[str, List[Any]]]  # "train" and "valid": "updates", "seconds", "nll" in bits
-    tests: Dict[str, Test]
+    tests: Dict[str, Scored]
     settings: str = ""
     unfinished: str = ""  # why there are no scores
     grid: List[Dict[str, float]] = []  # trainings of a fine-tuning: learning rate, seed, metrics
@@ -86,13 +74,22 @@ class Result(Struct):
         """How many updates the run may have, which may end earlier (``--patience``); if unknown, how many it has."""
         return int(self.run.max_update or self.training.updates)
 
+    @property
+    def summary(self) -> str:
+        """The first metric of each test set."""
+        metric = METRICS[key := first_metric(next(iter(self.tests.values())).scores)]
+        scores = (f"{name} {test.scores[key]['score']:.2f}" for name, test in self.tests.items())
+        return f"{metric.name} {', '.join(scores)}"
 
-def checked(path: Path, content: Any, kind: Type[Content], remedy: str = REMEDY) -> Content:
-    """The content of a JSON file as an object of a class; raises Failure if an entry is missing or of another type."""
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        raise Failure(f"{path}: {error}: {remedy}") from None
+    def is_from(self, settings: str, max_update: int, average: int) -> bool:
+        """Whether it is from a run with these settings, here or on another machine.
+
+        Args:
+            settings: the lines of RUN/settings; if the data are not prepared here, without their line.
+            average: how many checkpoints the model is the mean of.
+        """
+        same = set(settings.splitlines()) <= set(self.settings.splitlines())
+        return same and self.training.averaged == average and self.wanted_updates == max_update
 
 
 def read_result(path: Path) -> Result:
@@ -103,9 +100,12 @@ def read_result(path: Path) -> Result:
 def _result(path: Path, content: Any) -> Result:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise Failure(f"{path} is no result file of version '{FORMAT}': {REMEDY}")
-    result = checked(path, content, Result)
+    try:
+        result = msgspec.convert(content, Result)
+    except msgspec.ValidationError as error:
+        raise Failure(f"{path}: {error}: {REMEDY}") from None
     for name, test in result.tests.items():
-        if reason := inconsistency(test):
+        if reason := test.inconsistency:
             raise Failure(f"{path} {reason} (test set {name}): {REMEDY}")
     result.file, result.settings = str(path), normalised(result.settings)
     return result
@@ -126,16 +126,6 @@ def read_results(paths: Sequence[Path]) -> Tuple[List[Result], List[str], List[T
         except Failure as error:
             broken.append(str(error))
     return results, broken, others
-
-
-def inconsistency(test: Test) -> str:
-    """A contradiction between BLEU of a test set and the statistics of its sentences; empty if there is none."""
-    if BLEU not in test.scores:
-        return ""
-    if set(test.statistics) != set(COLUMNS) or {len(column) for column in test.statistics.values()} != {test.sentences}:
-        return f"does not hold the statistics of {test.sentences} sentences"
-    stated, computed = test.scores[BLEU]["score"], bleu(rows(test.statistics))
-    return f"says {stated} BLEU, its statistics have {computed:.2f}" if abs(stated - computed) > ROUNDED else ""
 
 
 def write_result(result: Dict[str, Any], path: Path) -> None:
@@ -160,14 +150,14 @@ def set_aside(path: Path) -> None:
 def without_folders(command: str, places: Mapping[str, str]) -> str:
     """A command without the folders of this machine: ``places`` has for each option what stands for each of its values,
     where ``{name}`` is their last part."""
-    words, option = [], ""
+    words, place = [], ""
     for word in shlex.split(command):
-        name, equals, value = word.partition("=")
         if word.startswith("--"):
-            option = "" if equals else name
-        if option in places and word != option:
-            word = places[option].format(name=Path(word).name)
-        elif equals and name in places:
-            word = f"{name}={places[name].format(name=Path(value).name)}"
+            name, equals, value = word.partition("=")
+            place = places.get(name, "")
+            if place and equals:
+                word, place = f"{name}={place.format(name=Path(value).name)}", ""
+        elif place:
+            word = place.format(name=Path(word).name)
         words.append(word)
     return shlex.join(words)

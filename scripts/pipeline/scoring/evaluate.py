@@ -15,23 +15,19 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Tuple
 
-import msgspec
-
-from ..command import Failure, check_name, run, whole_number
-from ..files import read_as, sha256, write_json
+from ..command import Failure, as_failure, check_name, run, whole_number
+from ..files import read_json, sha256, write_json
 from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import NAME, read_text_language
 from ..provenance import read_record
 from ..settings import check_data, data_line
 from ..steps import Steps
-from ..tasks import TASKS, Task
-from .blocks import read_blocks
+from ..tasks import TASKS
 from .generate import generate
-from .options import averaged, check_subset, run_parser, tell_of_training
-from .scored import read_scored
+from .scored import Scored, averaged, check_subset, read_scored, run_parser
 from .table import table
 
 VERSION = 3
@@ -46,19 +42,29 @@ SAME_FOR_ALL = {
 """What a masked model has to predict, however it was trained: models of one length are compared on the same
 positions, which are masked as in BERT."""
 
-LOSSES = ("nll_loss", "loss")
-"""fairseq's names of the loss in bits per token; a criterion that smooths labels has both."""
 
-LARGEST = 500.0
-"""A loss in bits that no model has; the perplexity of a larger one is no number."""
+class Blocks(NamedTuple):
+    """The blocks of text that a language model was trained on, and is evaluated on."""
+
+    tokens: int
+    """of one; the last block of a text may be shorter"""
+    bos: bool = False
+    """whether ``<s>`` comes before each (``--add-bos-token``): fairseq has it predicted and counted like a token"""
+
+    def __str__(self) -> str:
+        return f"blocks of {self.tokens} tokens"
 
 
-class Counts(msgspec.Struct):
-    """The entries of ``prepare.json`` with the size of each set."""
+def read_blocks(checkpoint: Path) -> Blocks:
+    """The blocks of a checkpoint's training; raises Failure if it cannot be used, or is not of a language model."""
+    from fairseq_rope.checkpoints.files import load_checkpoint  # imports fairseq
+    from fairseq_rope.checkpoints.model_folder import task_options
 
-    lines: Dict[str, int]
-    bytes: Dict[str, int]
-    tokens: Dict[str, int]
+    with as_failure():
+        task = task_options(load_checkpoint(checkpoint))
+    if not task.get("tokens_per_sample"):
+        raise Failure(f"{checkpoint} is not of a language model: it has no --tokens-per-sample")
+    return Blocks(int(task["tokens_per_sample"]), bool(task.get("add_bos_token")))
 
 
 def main(argv: List[str]) -> None:
@@ -66,105 +72,75 @@ def main(argv: List[str]) -> None:
     tokens = "tokens to evaluate at once; it does not affect the scores (default: 8000)"
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     options = parser.parse_args(argv)
-    for folder in (averaged(options.run), options.data):
-        check_name(str(folder))
-    tell_of_training(options.run)
+    checkpoint = averaged(options.run)
+    check_name(str(options.data))
     with locked(options.run):
-        result = _evaluate_once(options)
-    print(table([result]))
+        scored = _evaluate_once(options, checkpoint)
+    print(table([(str(options.run), options.subset, scored.scores)]))
 
 
-def _evaluate_once(options: argparse.Namespace) -> Dict[str, Any]:
+def _evaluate_once(options: argparse.Namespace, checkpoint: Path) -> Scored:
     """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
     read_text_language(data)
     check_data(run, data)
-    check_subset(data, subset, (data / "bin").glob("*.idx"))
-    task, checkpoint = _task(run), averaged(run)
-    digest = sha256(checkpoint)
-    steps = Steps(run)
-    steps.setting(data_line(data))
-    steps.setting(f"checkpoint {digest}")
-    steps.setting(f"evaluation {VERSION} {task.name}")
-    out = run / "scores" / f"{subset}.json"
+    check_subset(data, subset)
+    task, digest = TASKS[read_record(run, "give the output of scripts/train.sh").task], sha256(checkpoint)
+    steps, out = Steps(run), run / "scores" / f"{subset}.json"
+    for line in (data_line(data), f"checkpoint {digest}", f"evaluation {VERSION} {task.name}"):
+        steps.setting(line)
 
     def work() -> None:
-        blocks = read_blocks(checkpoint)
-        remedy = f"run scripts/prepare_text.sh --out {data} again"
-        counts = read_as(data / NAME, Counts, remedy)
-        lines, size, tokens = (getattr(counts, unit).get(subset, 0) for unit in ("lines", "bytes", "tokens"))
-        if not size or not tokens:
-            raise Failure(f"{data / NAME} says that '{subset}' is empty: {remedy}")
+        blocks, counts = read_blocks(checkpoint), read_json(data / NAME)
+        lines, size, tokens = (counts[unit][subset] for unit in ("lines", "bytes", "tokens"))
         command = ["fairseq-validate", str(data / "bin"), "--user-dir", str(USER_DIR), "--task", task.name]
         command += ["--path", str(checkpoint), "--valid-subset", subset, "--max-tokens", str(options.max_tokens)]
         command += ["--model-overrides", str(SAME_FOR_ALL), "--sample-break-mode", "none", "--seed", "1"]
         command += ["--required-batch-size-multiple", "1", "--log-format", "json"]
-        output = generate(command, checkpoint, out, 0, "evaluate")
-        measured = read_measured(output, subset).over(blocks.counted(tokens) / tokens)
+        loss, perplexity = read_loss(generate(command, checkpoint, out, 0, "evaluate"), subset)
         settings = str(blocks) if task.predicts_all else f"{blocks}, {MASKS}"
         signature = f"fairseq-validate, {settings}{', each after <s>' if blocks.bos else ''}"
-        scores = figures(measured, tokens / size if task.predicts_all else 0, signature)
+        found = figures(loss, perplexity, blocks, tokens, tokens / size if task.predicts_all else 0.0)
+        scores = {key: {"score": score, "signature": signature} for key, score in found.items()}
         head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
         write_json(out, {**head, "sentences": lines, "scores": scores})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
-    scored = read_scored(out, f"remove it and run scripts/evaluate.sh --run {run} --data {data} again", task.metric)
-    return {**scored, "name": options.name or str(run)}
+    return read_scored(out, f"remove it and run scripts/evaluate.sh --run {run} --data {data} again", task.metric)
 
 
-def _task(run: Path) -> Task:
-    """The task that a run was trained for."""
-    remedy = "give the output of scripts/train.sh"
-    task = TASKS.get(read_record(run, remedy).task)
-    if task is None or not task.is_text:
-        raise Failure(f"{run}/run.json is not of a language model: {remedy}")
-    return task
-
-
-class Measured(NamedTuple):
-    """What fairseq-validate prints: the loss, rounded to three decimals, and the perplexity of the exact loss."""
-
-    loss: float
-    """bits per token"""
-    perplexity: float
-
-    def over(self, share: float) -> "Measured":
-        """The same bits over fewer tokens: fairseq counts ``share`` times as many as the text has."""
-        return self if share == 1 else Measured(round(self.loss * share, 3), round(2 ** (self.loss * share), 2))
-
-
-def read_measured(path: Path, subset: str) -> Measured:
-    """The loss and the perplexity from the output of fairseq-validate.
+def read_loss(path: Path, subset: str) -> Tuple[float, float]:
+    """Bits per token, rounded to three decimals and without smoothing, and perplexity, as fairseq-validate prints them.
 
     Raises:
-        Failure: they are not there, or no numbers that a trained model has.
+        Failure: they are not there, or no numbers.
     """
     found = re.findall(rf"\| {re.escape(subset)} \| (\{{.*\}})\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
     printed = json.loads(found[-1]) if found else {}
-    values = {key[len(subset) + 1 :] if key.startswith(f"{subset}_") else key: printed[key] for key in printed}
-    losses = [float(values[key]) for key in LOSSES if key in values]
-    if not losses or "ppl" not in values:
+    values = {key.removeprefix(f"{subset}_"): value for key, value in printed.items()}
+    loss = values.get("nll_loss", values.get("loss"))
+    if loss is None:
         raise Failure(f"{path} has no loss of '{subset}': run scripts/evaluate.sh again")
-    measured = Measured(losses[0], float(values["ppl"]))
-    if not (0 <= measured.loss <= LARGEST and math.isfinite(measured.perplexity)):
-        raise Failure(
-            f"on '{subset}' the loss is {measured.loss:g} bits per token and the perplexity {measured.perplexity:g}: "
-            "the training diverged; train again with a lower --lr"
-        )
-    return measured
+    if not math.isfinite(perplexity := float(values["ppl"])):
+        raise Failure(f"the loss on '{subset}' is {loss}: the training diverged; train again with a lower --lr")
+    return float(loss), perplexity
 
 
-def figures(measured: Measured, tokens_per_byte: float, signature: str) -> Dict[str, Dict[str, Any]]:
+def figures(loss: float, perplexity: float, blocks: Blocks, tokens: int, tokens_per_byte: float) -> Dict[str, float]:
     """The scores of a model.
 
     Args:
-        tokens_per_byte: tokens of the text that the model predicts, by its bytes; 0: it does not predict all of them.
-        signature: how they were measured.
+        loss, perplexity: what fairseq-validate prints.
+        tokens: of the text; with ``<s>`` before each block, fairseq divides the same bits by more.
+        tokens_per_byte: of a model that predicts all tokens; otherwise 0.
     """
-    scores = {"perplexity": measured.perplexity, "loss": measured.loss}
+    if blocks.bos:
+        loss *= (tokens + -(-tokens // blocks.tokens)) / tokens
+        loss, perplexity = round(loss, 3), round(2**loss, 2)
+    scores = {"perplexity": perplexity, "loss": loss}
     if tokens_per_byte:
-        scores["bits_per_byte"] = round(measured.loss * tokens_per_byte, 3)
-    return {key: {"score": score, "signature": signature} for key, score in scores.items()}
+        scores["bits_per_byte"] = round(loss * tokens_per_byte, 3)
+    return scores
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Runs fairseq-generate or another tool: writes its output to a file, whole or not at all; a failure is one line."""
+"""Runs fairseq-generate or fairseq-validate: its output becomes a file, whole or not at all; a failure is one line."""
 
 import os
 import signal
 import subprocess
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Iterator, List, Sequence
+from typing import Sequence
 
 from .. import progress
 from ..command import Failure
@@ -40,26 +39,17 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
     remove_leftovers(out.parent, f"{out.stem}.")
     log.unlink(missing_ok=True)  # a process that it left behind may still write to it
     with log.open("wb") as errors, replacing(output) as file:
-        with _started(list(command), errors) as process:
-            assert process.stdout is not None
-            for line in progress.generate(process.stdout, sentences, f"{label} {out.stem}"):
-                file.write(line)
-            status = process.wait()
-        if status:
-            raise _failure(Path(command[0]).name, status, checkpoint, log)
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": errors}
+        with subprocess.Popen(command, env={**os.environ, **SAFE}, **streams) as process:  # type: ignore[call-overload]
+            try:
+                for line in progress.generate(process.stdout, sentences, f"{label} {out.stem}"):
+                    file.write(line)
+                process.wait()
+            finally:
+                end(process, grace=GRACE)
+        if process.returncode:
+            raise _failure(Path(command[0]).name, process.returncode, checkpoint, log)
     return output
-
-
-@contextmanager
-def _started(command: List[str], errors: IO[bytes]) -> "Iterator[subprocess.Popen[bytes]]":
-    """A process that does not outlive the block."""
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": errors}
-    process = subprocess.Popen(command, env={**os.environ, **SAFE}, **streams)  # type: ignore[call-overload]
-    try:
-        yield process
-    finally:
-        end(process, grace=GRACE)
-        process.stdout.close()
 
 
 def _failure(name: str, status: int, checkpoint: Path, log: Path) -> Failure:

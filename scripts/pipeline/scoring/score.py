@@ -16,23 +16,23 @@ import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..command import BEAM, LENPEN, Failure, Parser, check_name, run, say, split_at_dashes, whole_number
+from ..command import BEAM, LENPEN, Failure, check_name, run, say, split_at_dashes, whole_number
 from ..files import read_json, read_lines, sha256, write_json, write_text
 from ..languages import has_spaces
 from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import read_languages, read_prepared
+from ..provenance import read_record
 from ..settings import check_data, data_line, flags_in
 from ..steps import Steps
 from ..text import Text, text_processing
 from ..text.raw import check_raw
 from ..text.segments import of_documents, split_segments
 from .generate import generate
-from .generated import check_bleu, count_cut, read_generated
+from .generated import count_cut, read_generated
 from .metrics import FAIRSEQ, Texts, score
 from .metrics.bleu import standard_bleu
-from .options import averaged, check_subset, run_parser, tell_of_training, trained_flags
-from .scored import read_scored
+from .scored import Scored, averaged, check_subset, read_scored, run_parser
 from .statistics import columns
 from .table import table
 
@@ -40,9 +40,6 @@ VERSION = 2
 """Version of a score file's content; a set whose file has another version is scored again."""
 
 SCORER = "fairseq-generate --scoring bleu"
-
-HAVE_OPTIONS = {"--beam": "--beam", "--lenpen": "--lenpen", "--max-tokens": "--max-tokens", "--gen-subset": "--subset"}
-"""Flags of fairseq-generate, to the options of score.sh that set them."""
 
 POSITIONS = ("--max-source-positions", "--max-target-positions")
 """Limits that fairseq-generate has of its own, and takes from no checkpoint."""
@@ -60,64 +57,46 @@ OF_THE_SEARCH = (
 """Flags of fairseq-generate that leave one translation a sentence, found without a look at the reference.
 
 Others choose the data, write elsewhere or another number of translations (``--nbest``, ``--shard-id``), give the
-reference to the search (``--prefix-size``, ``--score-reference``), or are set here.
+reference to the search (``--prefix-size``, ``--score-reference``), or have an option here.
 """
 
 
 def main(argv: List[str]) -> None:
     words, flags = split_at_dashes(argv)
-    parser = _parser()
-    options = parser.parse_args(words)
-    _check_flags(parser, flags)
-    for folder in (averaged(options.run), options.data):
-        check_name(str(folder))
-    tell_of_training(options.run)
-    with locked(options.run):
-        result = _score_once(options, flags)
-    print(table([result]))
-
-
-def _parser() -> Parser:
     parser = run_parser(__doc__, "prepare.sh", "fairseq-generate")
     parser.add_argument("--beam", metavar="N", type=BEAM, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", metavar="X", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
     tokens = "padded source tokens to translate at once; it does not affect the scores (default: 8000)"
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
-    return parser
-
-
-def _check_flags(parser: Parser, flags: Sequence[str]) -> None:
-    """Refuses flags of fairseq-generate that have an option here, or are none of the search."""
-    for word in flags:
-        flag = word.split("=", 1)[0]
-        if flag in HAVE_OPTIONS:
-            parser.error(f"{flag} does not go behind --: use the option {HAVE_OPTIONS[flag]}")
+    options = parser.parse_args(words)
+    for flag in (word.split("=", 1)[0] for word in flags):
         if re.match("--?[A-Za-z]", flag) and flag not in OF_THE_SEARCH:
-            parser.error(f"{flag} does not go behind --: only flags do that change the search and nothing else")
+            parser.error(f"{flag} does not go behind --: only flags of the search do that have no option here")
+    checkpoint = averaged(options.run)
+    check_name(str(options.data))
+    with locked(options.run):
+        scored, title = _score_once(options, flags, checkpoint)
+    print(table([(str(options.run), title, scored.scores)]))
 
 
-def _score_once(options: argparse.Namespace, flags: Sequence[str]) -> Dict[str, Any]:
-    """The content of the score file; makes the file if it is missing."""
+def _score_once(options: argparse.Namespace, flags: Sequence[str], checkpoint: Path) -> Tuple[Scored, str]:
+    """The content of the score file, which it makes if it is missing; and the name of the test set in tables."""
     run, data, subset = options.run, options.data, options.subset
     source, target = read_languages(data)
     check_data(run, data)
-    prepared = read_prepared(data, f"run scripts/prepare.sh --out {data} again")
+    again = f"run scripts/prepare.sh --out {data} again"
+    prepared = read_prepared(data, again)
     processing = text_processing(data, prepared, source, target)
-    check_subset(data, subset, (data / "bin").glob(f"*.{source}-{target}.*.idx"))
+    check_subset(data, subset, f"*.{source}-{target}.*.idx")
     sides = [data / "raw" / f"{subset}.{lang}" for lang in (source, target)]
     for side in sides:
         if not side.is_file():
-            raise Failure(
-                f"{data} has no raw text of '{subset}' ({side.name}): run scripts/prepare.sh --out {data} again, with "
-                "--binarized also with --test PREFIX"
-            )
-    out = run / "scores" / f"{subset}.json"
-    name = options.name or str(run)
-    path = averaged(run)
-    checkpoint = sha256(path)
+            with_test = "with --binarized also with --test PREFIX"
+            raise Failure(f"{data} has no raw text of '{subset}' ({side.name}): {again}, {with_test}")
+    out, digest = run / "scores" / f"{subset}.json", sha256(checkpoint)
     steps = Steps(run)
     steps.setting(f"{data_line(data)} {' '.join(map(sha256, sides))}")
-    steps.setting(f"checkpoint {checkpoint}")
+    steps.setting(f"checkpoint {digest}")
     steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join(flags)}")
     if not prepared.from_text:  # the data line is then of the binarised files alone
         split_by = [data / name for name in prepared.split_by if (data / name).is_file()]
@@ -127,35 +106,32 @@ def _score_once(options: argparse.Namespace, flags: Sequence[str]) -> Dict[str, 
     tokens = standard_bleu(target).tokenizer.signature()  # raises Failure before anything is translated
     if tokens != "13a":
         steps.setting(f"tokens {tokens}")
-    limit: List[str] = []
     if prepared.document_tokens:
         steps.setting("scored by document")
-        if not {"--max-len-a", "--max-len-b"} & set(flags):
-            limit = DOCUMENT_LENGTH
 
     def work() -> None:
+        trained = flags_in(read_record(run, "give the output of scripts/train.sh").flags.split())
         command = ["fairseq-generate", str(data / "bin"), "--source-lang", source, "--target-lang", target]
-        command += ["--user-dir", str(USER_DIR), "--task", "fast_translation", "--path", str(path)]
+        command += ["--user-dir", str(USER_DIR), "--task", "fast_translation", "--path", str(checkpoint)]
         command += ["--gen-subset", subset, "--beam", str(options.beam), "--lenpen", options.lenpen]
         command += ["--max-tokens", str(options.max_tokens), "--scoring", "bleu"]
         command += [f"--post-process={processing.post_process}"] if processing.post_process else []
-        trained = flags_in(trained_flags(run))
-        command += [word for flag in POSITIONS if flag in trained for word in (flag, *trained[flag])]
-        generated = generate([*command, *limit, *flags], path, out, len(read_lines(sides[1])))
-        settings = ", ".join(
-            [f"beam {options.beam}", f"lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])]
-        )
-        head = {"name": name, "subset": subset, "settings": settings, "checkpoint": checkpoint}
+        limits = [word for flag in POSITIONS if flag in trained for word in (flag, *trained[flag])]
+        if prepared.document_tokens and not {"--max-len-a", "--max-len-b"} & set(flags_in(flags)):
+            limits += DOCUMENT_LENGTH
+        generated = generate([*command, *limits, *flags], checkpoint, out, len(read_lines(sides[1])))
         counts = read_json(data / f"raw/{subset}.json") if prepared.document_tokens else None
-        texts, scored = score_text(generated, sides[0], sides[1], processing, counts)
-        if cut := count_cut(generated, [*trained_flags(run), *flags]):
+        texts, scores = score_text(generated, sides[0], sides[1], processing, counts)
+        if cut := count_cut(generated, [*limits, *flags]):
             say(f"{subset}: {cut} of {len(texts)} translations are as long as the search allows, and may be cut")
+        settings = ", ".join([f"beam {options.beam}, lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])])
+        head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
         write_text(out.with_name(f"{subset}.hyp.{target}"), "".join(f"{text}\n" for text in texts))
-        write_json(out, {**head, **scored})
+        write_json(out, {**head, **scores})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.{end}" for end in ("json", f"hyp.{target}")], work)
     scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")
-    return {**scored, "name": name, "title": prepared.title(subset)}
+    return scored, prepared.title(subset)
 
 
 def score_text(
@@ -167,8 +143,7 @@ def score_text(
 
     Args:
         generated: fairseq-generate's output.
-        source: raw source text.
-        reference: raw reference.
+        source, reference: the raw text.
         processing: turns the output into text.
         counts: the content of ``raw/SET.json``, if the lines are blocks of documents: documents are then scored.
 
@@ -179,8 +154,7 @@ def score_text(
     references, sources = read_lines(reference), read_lines(source)
     if len(sources) != len(references):
         raise Failure(f"{source} has {len(sources)} lines, {reference} {len(references)}: run scripts/prepare.sh again")
-    read = read_generated(generated, len(references), processing.post_process)
-    check_bleu(read, generated)
+    read = read_generated(generated, len(references))
     text = processing.text if counts is None else processing.blocks
     check_raw(text(read.targets), references, reference, "run scripts/prepare.sh again, on this text")
     texts = [text if line else "" for text, line in zip(text(read.hypotheses), sources)]

@@ -1,39 +1,90 @@
-"""Reads ``scores/SUBSET.json``: the scores of a test set, of ``scripts/score.sh`` with statistics of its sentences."""
+"""What ``scripts/score.sh`` and ``scripts/evaluate.sh`` share: their options, the model, and the file of scores."""
 
+import re
 from pathlib import Path
-from typing import Annotated, Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import msgspec
 
-from ..command import Failure
-from ..files import read_as, read_json
+from ..command import Failure, Parser, check_name, say, to_path
+from ..files import read_as
+from ..settings import is_unfinished
+from ..steps import read_stamp
+from .statistics import COLUMNS, ROUNDED, bleu, rows
 
 BLEU = "sacrebleu"
 
-
-class Score(msgspec.Struct):
-    score: Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
-    signature: str = ""
+UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt\b")
+"""The name of a checkpoint that was saved after so many updates."""
 
 
 class Scored(msgspec.Struct):
-    """A score file."""
+    """A test set with its scores: the content of ``RUN/scores/SUBSET.json``, and a part of a result file."""
 
     subset: str
     sentences: int
     settings: str
-    scores: Dict[str, Score]
-    statistics: Dict[str, List[int]] = {}
+    scores: Dict[str, Dict[str, Any]]  # by metric: "score" and "signature"
+    statistics: Dict[str, List[int]] = {}  # of each sentence: the columns of :mod:`.statistics`; BLEU comes with them
+    chance: Dict[str, float] = {}  # of a classification: the scores of the most frequent label
+    checkpoint: str = ""
+
+    @property
+    def inconsistency(self) -> str:
+        """A contradiction between BLEU and the statistics of the sentences; empty if there is none."""
+        if BLEU not in self.scores:
+            return ""
+        if set(self.statistics) != set(COLUMNS) or {len(each) for each in self.statistics.values()} != {self.sentences}:
+            return f"does not hold the statistics of {self.sentences} sentences"
+        stated, computed = self.scores[BLEU]["score"], bleu(rows(self.statistics))
+        return f"says {stated} BLEU, its statistics have {computed:.2f}" if abs(stated - computed) > ROUNDED else ""
 
 
-def read_scored(path: Path, remedy: str, metric: str = BLEU) -> Dict[str, Any]:
-    """The content of a score file, which has this metric; BLEU comes with statistics.
+def read_scored(path: Path, remedy: str, metric: str = BLEU) -> Scored:
+    """The content of a score file, which has this metric.
 
     Raises:
-        Failure: it is missing or damaged; the message names ``remedy``.
+        Failure: it is missing, damaged or contradicts itself; the message names ``remedy``.
     """
     scored = read_as(path, Scored, remedy)
-    if metric not in scored.scores or (metric == BLEU and not scored.statistics):
-        raise Failure(f"{path} lacks {metric}, or its statistics: {remedy}")
-    content: Dict[str, Any] = read_json(path, remedy)
-    return content
+    if metric not in scored.scores:
+        raise Failure(f"{path} lacks {metric}: {remedy}")
+    if reason := scored.inconsistency:
+        raise Failure(f"{path} {reason}: {remedy}")
+    return scored
+
+
+def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
+    """A parser with the run, the data that the script ``prepare`` made, and the test set."""
+    parser = Parser(doc, behind)
+    parser.add_argument("--run", type=to_path, required=True, help="output of scripts/train.sh and scripts/average.sh")
+    parser.add_argument("--data", type=to_path, required=True, help=f"output of scripts/{prepare}")
+    parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
+    return parser
+
+
+def averaged(run: Path) -> Path:
+    """The averaged checkpoint of a run; tells the user if the training has not ended, or has a later one.
+
+    Raises:
+        Failure: there is none, or fairseq cannot read its name.
+    """
+    checkpoint = run / "checkpoint.pt"
+    if not checkpoint.is_file():
+        raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")
+    check_name(str(checkpoint))
+    if is_unfinished(run):
+        say(f"{run} is not trained to its end: its checkpoint.pt is the model of an earlier update")
+    averaged_ones = str(read_stamp(run, "average").get("settings"))
+    there = " ".join(path.name for path in run.glob("checkpoints/*.pt"))
+    last, newest = (max(map(int, UPDATES.findall(names)), default=0) for names in (averaged_ones, there))
+    if 0 < last < newest:
+        say(f"{checkpoint} is of {last:,} updates, the training of {newest:,}: scripts/average.sh averages anew")
+    return checkpoint
+
+
+def check_subset(data: Path, subset: str, pattern: str = "*.idx") -> None:
+    """Raises Failure unless the binarised data have such a test set, in files of this pattern."""
+    there = sorted({path.name.split(".")[0] for path in (data / "bin").glob(pattern)})
+    if subset not in there:
+        raise Failure(f"{data} has no test set '{subset}'; there are: {' '.join(there)}")

@@ -3,40 +3,37 @@
 import re
 from itertools import groupby
 from textwrap import fill
-from typing import Any, List, Mapping, Sequence
+from typing import Any, Iterator, List, Mapping, Sequence, Tuple
 
 from .metrics import FAIRSEQ, METRICS
-from .metrics.documents import DocumentMetric
+from .scored import BLEU
 
 COLUMNS = 80
 """Width of the table."""
 
-DOCUMENTS = [key for key, metric in METRICS.items() if isinstance(metric, DocumentMetric)]
-"""The figures that documents have beside those of sentences."""
-
-SENTENCES = [key for key, metric in METRICS.items() if key == FAIRSEQ or (metric.scores_text and key not in DOCUMENTS)]
-"""The figures of sentences, also if a language lacks some."""
+Row = Tuple[str, str, Mapping[str, Mapping[str, Any]]]
+"""The name of a run and of a test set, and its scores."""
 
 
-def table(results: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """The scores of several runs as aligned text of 80 columns, with a row for each test set and a legend."""
-    metrics = {key: METRICS[key] for key in _columns(results)}
+    metrics = {key: metric for key, metric in METRICS.items() if any(key in scores for _, _, scores in rows)}
     widths = [max(len(metric.name), len("100.00")) for metric in metrics.values()]
     room = COLUMNS - sum(2 + width for width in widths)
-    rows = ["test set".ljust(room) + "".join(f"  {metric.name:>{w}}" for metric, w in zip(metrics.values(), widths))]
-    for name, sets in groupby(results, key=lambda result: result["name"]):
-        rows.append(name)
-        for result in sets:
-            entries = [(result["scores"].get(key), metric.digits) for key, metric in metrics.items()]
-            cells = [f"{entry['score']:.{digits}f}" if entry else "-" for entry, digits in entries]
-            subset = _shortened(f"  {result.get('title', result['subset'])}", room)
-            rows.append(subset.ljust(room) + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths)))
-    return "\n".join([*rows, "", *(fill(line, COLUMNS, subsequent_indent="  ") for line in _legend(results))])
 
+    def line(name: str, cells: Sequence[str]) -> str:
+        return name.ljust(room) + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths))
 
-def _columns(results: Sequence[Mapping[str, Any]]) -> List[str]:
-    there = [key for key in METRICS if any(key in result["scores"] for result in results)]
-    return SENTENCES if "sacrebleu" in there and not set(DOCUMENTS) & set(there) else there
+    lines = [line("test set", [metric.name for metric in metrics.values()])]
+    for run, sets in groupby(rows, key=lambda row: row[0]):
+        lines.append(run)
+        for _, test, scores in sets:
+            cells = [
+                f"{scores[key]['score']:.{metric.digits}f}" if key in scores else "-" for key, metric in metrics.items()
+            ]
+            lines.append(line(_shortened(f"  {test}", room), cells))
+    legend = _legend(list(metrics), rows[0][2])
+    return "\n".join([*lines, "", *(fill(each, COLUMNS, subsequent_indent="  ") for each in legend)])
 
 
 def _shortened(text: str, most: int) -> str:
@@ -44,23 +41,16 @@ def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 + 1 - most :]}"
 
 
-def _legend(results: Sequence[Mapping[str, Any]]) -> List[str]:
-    """A line for each figure, one for those that the target language does not have, and sacreBLEU's signature."""
-    if "sacrebleu" not in results[0]["scores"]:
-        return [f"{METRICS[key].name}: {METRICS[key].reading}" for key in _columns(results)]
-    signature = results[0]["scores"]["sacrebleu"]["signature"]
-    used = re.search(r"\btok:([^|]*)", signature)
-    there = [key for key in _columns(results) if any(key in result["scores"] for result in results)]
-    readings = {key: METRICS[key].reading for key in there}
-    readings["sacrebleu"] = readings["sacrebleu"].replace("13a", used[1] if used else "13a")
-    figure = results[0]["scores"].get(FAIRSEQ, {}).get("signature", "").partition(", ")[2]
-    if figure:
-        readings[FAIRSEQ] = f"BLEU of fairseq-generate, {figure}"
-    legend = [f"{METRICS[key].name}: {reading}" for key, reading in readings.items()]
-    if set(DOCUMENTS) & set(there):
-        legend.insert(0, "documents: a document is a line of both texts, its segments joined")
-    missing = ", ".join(METRICS[key].name for key in _columns(results) if "moses" in key and key not in there)
-    if missing:
-        target = results[0].get("target", "this language")
-        legend.append(f"{missing}: not for {target}, as no spaces separate its words")
-    return [*legend, f"sacreBLEU signature: {signature}"]
+def _legend(keys: List[str], scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """How to read each figure, with the tokens of this language, and sacreBLEU's signature."""
+    signature = scores.get(BLEU, {}).get("signature", "")
+    tokens = re.search(r"\btok:([^|]*)", signature)
+    for key in keys:
+        reading = METRICS[key].reading
+        if key == BLEU and tokens:
+            reading = reading.replace("13a", tokens[1])
+        if key == FAIRSEQ and (figure := scores.get(key, {}).get("signature", "").partition(", ")[2]):
+            reading = f"BLEU of fairseq-generate, {figure}"
+        yield f"{METRICS[key].name}: {reading}"
+    if signature:
+        yield f"sacreBLEU signature: {signature}"

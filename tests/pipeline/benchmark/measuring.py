@@ -6,7 +6,7 @@ import shlex
 
 import torch
 
-from pipeline.benchmark import machine
+from pipeline.benchmark import measuring
 from pipeline.benchmark.__main__ import main
 from pipeline.paths import ROOT
 from pipeline.provenance import code
@@ -26,11 +26,13 @@ def options(task, *flags):
 
 def measured(tmp_path, capsys, monkeypatch, *words):
     """The result that a command writes, whose rows it prints."""
-    monkeypatch.setattr(machine, "SECONDS", 0.01)
+    monkeypatch.setattr(measuring, "SECONDS", 0.01)
     out = tmp_path / "out.json"
     own, flags = (words[: words.index("--")], words[words.index("--") :]) if "--" in words else (words, ())
     main([*own, "--out", str(out), *flags])
-    result, (head, _, *rows) = json.loads(out.read_text()), capsys.readouterr().out.splitlines()
+    result, printed = json.loads(out.read_text()), capsys.readouterr().out
+    assert ("aten::" in printed) == ("--profile" in words)
+    head, _, *rows = (line for line in printed.splitlines() if line.startswith("|"))
     assert head == "| " + " | ".join(result["rows"][0]) + " |"
     for row, line in zip(result["rows"], rows):
         assert line == "| " + " | ".join(map(str, row.values())) + " |"

@@ -9,15 +9,13 @@ from fairseq.optim.adam import FairseqAdam
 
 from fairseq_rope import RoFormerModel
 from pipeline.benchmark.__main__ import main
-from pipeline.benchmark.batch import dictionary, make_batch
-from pipeline.benchmark.models import flops
+from pipeline.benchmark.models import dictionary, flops, make_batch
 from pipeline.benchmark.train import Candidate, build_trainer
 from pipeline.command import Failure
 from pipeline.tasks import TASKS
 
 from .measuring import DECODE, FLAGS, SPREAD, TRAIN, measured, options
 
-LONG = ["--archs", "roformer_mlm_tiny", "--baseline", "roformer_mlm_tiny", "--length", "1100"]
 SILENT = ["--", "--dropout", "0", "--attention-dropout", "0"]
 
 
@@ -26,7 +24,6 @@ def test_train_compares_with_fairseq(tmp_path, capsys, monkeypatch):
     archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny"]
     result = measured(tmp_path, capsys, monkeypatch, *TRAIN, *archs, "--memory", "--profile", *FLAGS)
     stock, sinusoidal, roformer = result["rows"]
-    assert list(result["profile"]) == ["stock", *archs[1:]]
     assert list(stock)[2:6] == SPREAD and stock["candidate"] == "stock" and stock["times as fast"] == 1
     # the same parameters and the same function; another one
     assert abs(stock["loss of step 3"] - sinusoidal["loss of step 3"]) < 2e-3
@@ -112,13 +109,9 @@ def test_a_candidate_names_its_parts():
     "words,named",
     [
         ([*TRAIN, "--baseline", "roformer_huge"], "roformer_huge"),
-        ([*TRAIN, "--baseline", "roformer_tiny:mse"], "mse"),
         ([*TRAIN, "--baseline", "roformer_tiny@fp8"], "fp8"),
         ([*TRAIN, "--", "--encoder-layers", "x"], "--encoder-layers"),
-        ([*TRAIN, *FLAGS, "--encoder-embed-dim", "30"], "--encoder-embed-dim"),
         ([*TRAIN, "--task", "sentence_prediction", "--baseline", "roformer_tiny"], "roformer_tiny"),
-        ([*TRAIN, "--task", "masked_lm", *LONG], "--length"),
-        ([*DECODE, "--length", "1024", *FLAGS], "--length"),
     ],
 )
 def test_what_cannot_be_measured_is_named_in_one_line(words, named):

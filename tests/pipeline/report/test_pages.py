@@ -6,10 +6,10 @@ from importlib.metadata import version
 import pytest
 
 from pipeline.command import Failure
+from pipeline.report.build import to_markdown
 from pipeline.report.pages import BLOCK, fill
 from pipeline.report.pictures import draw
 from pipeline.report.recipe import read_report
-from pipeline.report.render import to_markdown
 
 from ...commands import ROOT
 from .made_results import ROTARY, SINUSOIDAL, result
@@ -73,15 +73,16 @@ def test_a_block_has_the_columns_that_it_asks_for(tmp_path, report):
 
 
 def test_a_row_says_which_of_two_systems_is_better_and_is_refused_if_that_is_wrong(tmp_path, report):
-    true = "| RoPE *beats* it | `roformer` > `transformer_sinusoidal` | old | old |\n"
+    true = "|  | systems | old | p |\n| --- | --- | ---: | ---: |\n"
+    true += "| RoPE *beats* it | `roformer` > `transformer_sinusoidal` | old | old |\n"
     true += "| but not there, | `roformer` ≈ `transformer_sinusoidal` on `x4` | | |\n"
     true += "| nor TUPE. | `roformer` ≈ `tupe_a` | | |\n"
     rows = filled(tmp_path, report, "claims small", true)[2:]
     assert [re.findall(r"<?\d\.\d{3}", row)[-1] for row in rows[:1]] == ["<0.001"]
     assert [row.split(" | ")[0] for row in rows] == ["| RoPE *beats* it", "| but not there,", "| nor TUPE."]
     for relation in "≈<":
-        with pytest.raises(Failure, match=r"page.md: 'RoPE \*beats\* it' does not hold in small"):
-            filled(tmp_path, report, "claims small", true.replace(">", relation))
+        with pytest.raises(Failure, match=r"page.md: 'RoPE \*beats\* it' does not hold"):
+            filled(tmp_path, report, "claims small", true.replace(" > ", f" {relation} "))
 
 
 def test_a_case_has_the_figures_of_its_evidence_and_says_if_there_are_none(tmp_path, report):
@@ -93,7 +94,7 @@ def test_a_case_has_the_figures_of_its_evidence_and_says_if_there_are_none(tmp_p
     assert rows[0][2].endswith("[`small`](a.md)") and "to" in rows[0][3]
     assert rows[1][2:] == ["see [there](b.md)", "", " |"]
     assert rows[2][2:] == ["none yet", "not measured", " |"]
-    with pytest.raises(Failure, match=r"page.md: 'text' does not hold in small"):
+    with pytest.raises(Failure, match=r"page.md: 'text' does not hold"):
         filled(tmp_path, report, "cases", old)
 
 

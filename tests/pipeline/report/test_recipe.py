@@ -98,19 +98,16 @@ def test_the_step_is_of_the_benchmark_with_most_systems_in_fp32_with_the_criteri
     assert [file.name for file in report.benchmarks] == ["another", "bf16", "few", "most"]
 
 
-def test_recipes_of_much_text_come_first_and_one_can_be_chosen(tmp_path):
+def test_recipes_of_much_text_come_first(tmp_path):
     for name, pairs in (("demo", 60), ("large", 9000)):
         result(tmp_path, ROTARY, more={"recipe": name, "data": {"pairs": {"train": pairs}}}, test=0.1)
     model(tmp_path, ROTARY, 3.0)
     assert [made.name for made in read_report([tmp_path]).recipes] == ["large", "demo", "books"]
-    assert recipe(tmp_path, only="demo").name == "demo"
 
 
 def test_nothing_to_report_is_refused(tmp_path):
-    with pytest.raises(Failure, match=r"has no result of a recipe, but of nothing: run scripts/reproduce\.sh"):
+    with pytest.raises(Failure, match=r"run scripts/reproduce\.sh"):
         read_report([tmp_path])
     result(tmp_path, ROTARY, test=0.1)
-    with pytest.raises(Failure, match="has no result of x, but of small"):
-        read_report([tmp_path], only="x")
     with pytest.raises(Failure, match="has no result of the baseline 'x'"):
         read_report([tmp_path], baseline="x")

@@ -5,7 +5,7 @@ from markdown_it import MarkdownIt
 
 from pipeline.report.benchmarks import read_benchmarks
 from pipeline.report.comparison import Difference
-from pipeline.report.tables import change, code, conditions, p_value, speed_table, system_table, table, text
+from pipeline.report.tables import change, conditions, p_value, speed_table, system_table, table, text
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, recipe, result
 
@@ -21,16 +21,7 @@ def test_a_table_has_scores_differences_and_costs_and_no_empty_column(tmp_path):
         result(tmp_path, arch, test=rate, test_x2=0.3, val=0.2)
     made = recipe(tmp_path)
     heads, _, best, *_ = cells(system_table(made))
-    assert [head.split()[0] for head in heads] == [
-        "system",
-        "seeds",
-        "sacreBLEU",
-        "difference",
-        "p",
-        "↑",
-        "↑",
-        "parameters",
-    ]
+    assert [head.split()[0] for head in heads] == "system seeds sacreBLEU difference p ↑ ↑ parameters".split()
     found = made.differences[made.systems[0]]
     assert best[:2] == ["`roformer`", "1"] and best[3:5] == [change(found), p_value(found)]
     assert cells(system_table(made, ["seeds"]))[0] == ["system `…_tiny`", "seeds"]
@@ -79,14 +70,9 @@ def test_facts_about_runs_stand_once_without_seed_and_architecture(tmp_path):
 
 def test_text_is_never_markup():
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    page = parser.render(
-        f"{table([('x', [text(NASTY)]), (code(NASTY), [code(NASTY)])])}\n\n- {text(NASTY)} {code(NASTY)}\n"
-    )
-    assert page.count("<tr>") == 2 and page.count("<td") == 2 and page.count("<th") - page.count("<thead") == 2
-    assert not {"<b", "<em", "<a ", "<h1"} & {
-        tag for tag in ("<b", "<em", "<a ", "<h1") if tag in page.replace("<body", "")
-    }
-    assert page.count("&lt;b&gt;a|b") == 5
+    page = parser.render(f"{table([('x', [text(NASTY)]), ('y', ['z'])])}\n\n- {text(NASTY)}\n")
+    assert page.count("<tr>") == 2 and page.count("<td") == 2 and page.count("&lt;b&gt;a|b") == 2
+    assert not any(tag in page for tag in ("<b>", "<em", "<a ", "<h1"))
 
 
 def test_benchmarks_have_a_row_for_each_candidate_with_all_its_cases(tmp_path):

@@ -1,7 +1,6 @@
-"""Scoring as a process among others: two at once, kills, a file that cannot grow, a reader that goes away."""
+"""Scoring as a process among others: two at once, signals, kills."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -12,11 +11,10 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics import BLEU
 
-from pipeline.lock import locked
 from pipeline.scoring import score as command
 
 from ...commands import ENVIRONMENT
-from .fake import SENTENCES, TOKENS, WORSE, printed, refused
+from .fake import SENTENCES
 
 
 def started(fake, *options, **kwargs):
@@ -41,17 +39,6 @@ def is_running(process):
         return False
 
 
-def test_a_full_disk_is_one_line_with_the_file(fake):
-    long = printed([*WORSE[:2], "x " * 200_000], TOKENS)
-    (fake.folder / "output4").write_text(long)
-    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))
-    process = started(fake, preexec_fn=limit)
-    error = process.communicate(timeout=120)[1]
-    assert process.returncode == 1
-    assert error.splitlines()[1:] == [f"score.sh: error: {fake.run}/scores/test.gen.txt: File too large"]
-    assert sorted(path.name for path in (fake.run / "scores").iterdir()) == ["test.log"]
-
-
 def test_a_second_call_waits_and_both_have_their_own_figures(fake):
     (fake.folder / "seconds").write_text("0.5")
     outputs = [process.communicate(timeout=120) for process in [started(fake), started(fake, "--beam", "2")]]
@@ -61,15 +48,7 @@ def test_a_second_call_waits_and_both_have_their_own_figures(fake):
     assert not list((fake.run / "scores").glob(".*"))
 
 
-def test_a_second_call_that_waits_too_long_is_refused(fake, monkeypatch):
-    monkeypatch.setattr(command, "locked", partial(locked, wait=0.1))
-    with locked(fake.run):
-        refused(fake, "--beam", "2", parts=[f"another command works in {fake.run}: ", "wait for it, or end it"])
-    assert not fake.calls
-    command.main(fake.arguments("--beam", "2"))
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_and_leaves_nothing(fake, number):
     (fake.folder / "seconds").write_text("100")
     reset = partial(signal.signal, number, signal.SIG_DFL)  # whoever started pytest may ignore it
@@ -98,13 +77,3 @@ def test_after_a_kill_the_same_call_gives_the_right_answer(fake):
     command.main(fake.arguments())
     assert fake.result()["scores"] == right["scores"] and fake.result()["checkpoint"] != right["checkpoint"]
     assert not list((fake.run / "scores").glob(".*")) and len(fake.calls) == 3
-
-
-def test_a_reader_that_goes_away_is_no_error(fake):
-    read, write = os.pipe()
-    os.close(read)
-    process = started(fake, stdout=write)
-    os.close(write)
-    error = process.communicate(timeout=60)[1]
-    assert process.returncode == -signal.SIGPIPE and "error" not in error and "Traceback" not in error
-    assert fake.result()["sentences"] == 3

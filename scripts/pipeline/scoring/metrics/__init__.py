@@ -21,7 +21,7 @@ METRICS: Dict[str, Metric] = {
         "moses lc", "as moses, lower-cased, as papers on Multi30k have it (41.0)", lowercase=True
     ),
     FAIRSEQ: Metric("fairseq", "BLEU of fairseq-generate, on the tokens as trained: inflated like moses+split"),
-    "length_ratio": LengthRatio("length", "words of the translation, in percent of the reference's"),
+    "length_ratio": LengthRatio("length", "words of the documents, each a line, in percent of the references'"),
     "right_segments": RightSegments("segments", "documents that keep their number of segments, in percent"),
     "segment_bleu": SegmentBLEU("by segment", "sacreBLEU of the segments in blocks that keep their number of segments"),
     "perplexity": Metric("perplexity", "2 to the power of the loss in bits per token", higher_is_better=False),

@@ -39,11 +39,6 @@ class Metric:
         """The factor that turns a difference into an improvement."""
         return 1 if self.higher_is_better else -1
 
-    @property
-    def scores_text(self) -> bool:
-        """Whether it is computed from translations: whether a class has its own :meth:`score`."""
-        return type(self).score is not Metric.score
-
     def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
         """``score``, ``signature`` and ``detail`` of a translation.
 

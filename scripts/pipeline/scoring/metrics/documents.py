@@ -5,15 +5,8 @@ from typing import Any, Dict, List, Optional, Tuple
 from .base import Metric, Texts, entry
 from .bleu import standard_bleu
 
-Block = Tuple[List[str], List[str]]
-"""The segments of a translation, and of the reference."""
 
-
-class DocumentMetric(Metric):
-    """A figure that only documents have."""
-
-
-class LengthRatio(DocumentMetric):
+class LengthRatio(Metric):
     """Tokens of the translations by those of the references, as sacreBLEU counts both; 100: as long."""
 
     def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
@@ -23,7 +16,7 @@ class LengthRatio(DocumentMetric):
         return _entry(100 * result.sys_len / max(result.ref_len, 1))
 
 
-class RightSegments(DocumentMetric):
+class RightSegments(Metric):
     """The share of the documents in which each block has as many segments as the reference."""
 
     def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
@@ -33,7 +26,7 @@ class RightSegments(DocumentMetric):
         return _entry(100 * sum(right) / len(right))
 
 
-class SegmentBLEU(DocumentMetric):
+class SegmentBLEU(Metric):
     """BLEU of the segments in the blocks that have as many as the reference; none without such blocks."""
 
     def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
@@ -42,7 +35,8 @@ class SegmentBLEU(DocumentMetric):
         return entry(standard_bleu(texts.lang), *zip(*pairs)) if pairs else None
 
 
-def _is_right(block: Block) -> bool:
+def _is_right(block: Tuple[List[str], List[str]]) -> bool:
+    """Whether the translation of a block has as many segments as the reference."""
     return len(block[0]) == len(block[1])
 
 
