@@ -14,6 +14,7 @@ from ..scoring.statistics import bleu, rows
 
 SEED = re.compile(r"--seed \S+")
 TASK = re.compile(r"^finetune .*?(?=epochs|$)", re.MULTILINE)
+FROM = re.compile(r"^from \w+\n", re.MULTILINE)
 """The task and its data in the settings of a fine-tuning."""
 
 CHOSEN = re.compile(r"learning rate (\S+)")
@@ -99,6 +100,8 @@ def group(results: Sequence[Result]) -> List[System]:
 def _conditions(result: Result) -> str:
     """What scores depend on besides the seed: settings, updates, averaging, search, precision, the model before."""
     settings = TASK.sub("finetune ", SEED.sub("", result.settings or result.run.flags))
+    if result.starts_with:  # the same training for all seeds, and another file for each
+        settings = FROM.sub(f"from {result.starts_with}\n", settings)
     model = {"max_update": result.pretrained.get("updates"), **result.pretrained, "checkpoint": "", "updates": ""}
     searches = {test.settings for test in result.tests.values() if BLEU in test.scores}
     updates = model if result.grid else result.wanted_updates

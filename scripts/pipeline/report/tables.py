@@ -17,7 +17,7 @@ MARKS = re.compile(r"([\\`*_\[\]|~#])")
 PLACES = re.compile(r"--(arch|seed) \S+")
 DATA = {"documents": "documents", "tokens": "tokens", "pairs": "pairs", "kept": "after cleaning", "merges": "merges"}
 """Entries about the training data in a result file, and what they are called."""
-ON_CARDS = ("data", "training", "machine", "commit", "trained")
+ON_CARDS = ("data", "begins with", "training", "machine", "commit", "trained")
 """The facts of :func:`conditions` that a card has."""
 
 
@@ -186,6 +186,7 @@ def _facts(results: Sequence[Result], metric: str) -> List[Tuple[str, List[str]]
         train = {key: value.get("train") if isinstance(value, dict) else value for key, value in result.data.items()}
         tokens = f" of {made.target_tokens_per_update:,.0f} tokens" if made.target_tokens_per_update else ""
         add(data=", ".join(f"{train[key]:,} {told}" for key, told in DATA.items() if train.get(key)))
+        add(**{"begins with": result.starts_with})
         add(training=f"{made.updates:,} updates{tokens}, {made.averaged} averaged")
         for test in result.tests.values():
             add(search=test.settings, scores=test.scores.get(metric, {}).get("signature", ""))

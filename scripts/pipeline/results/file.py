@@ -32,6 +32,7 @@ class Run(Struct):
     threads: Union[int, str] = ""
     jobs: Union[int, str] = ""  # trainings that shared the machine
     batch: str = ""
+    start: str = msgspec.field(name="from", default="")  # the first parameters
 
 
 class Training(Struct):
@@ -73,6 +74,12 @@ class Result(Struct):
     def wanted_updates(self) -> int:
         """How many updates the run may have, which may end earlier (``--patience``); if unknown, how many it has."""
         return int(self.run.max_update or self.training.updates)
+
+    @property
+    def starts_with(self) -> str:
+        """The training of a recipe, ``RECIPE/ARCH``, that this one begins with; empty without one."""
+        name = self.run.start.partition(", SHA-256")[0]
+        return name if "/" in name else ""
 
     @property
     def summary(self) -> str:

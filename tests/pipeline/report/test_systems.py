@@ -31,6 +31,16 @@ def test_seeds_of_another_average_search_precision_flags_or_data_are_another_sys
     assert sorted(named(recipe(tmp_path))) == [f"{ROTARY} (settings 1)", f"{ROTARY} (settings 2)"]
 
 
+def test_seeds_that_begin_with_the_same_training_are_one_system(tmp_path):
+    """Each begins with a file of its own."""
+    for seed in (1, 2):
+        settings = f"data 0a\ntrain x\nfrom {seed}{seed}\n"
+        path = result(tmp_path, ROTARY, seed, more={"settings": settings}, run={"from": "a/b, SHA-256 0"}, test=0.1)
+    assert sorted(named(recipe(tmp_path))) == [ROTARY]
+    altered(path, lambda made: made["run"].update({"from": "a/c, SHA-256 0"}))
+    assert sorted(named(recipe(tmp_path))) == [f"{ROTARY} (settings 1)", f"{ROTARY} (settings 2)"]
+
+
 def test_seeds_are_averaged_however_early_they_stopped_unless_they_were_to_train_longer(tmp_path):
     for seed, updates in ((1, 12), (2, 15)):
         result(tmp_path, ROTARY, seed, updates=updates, test=0.1)
