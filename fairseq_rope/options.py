@@ -37,6 +37,14 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
         metavar="K",
         help="in training, draw the positions of each batch from 0 to K - 1, in ascending order",
     )
+    parser.add_argument(
+        "--fade-positions",
+        type=int,
+        default=0,
+        metavar="N",
+        help="in training, also add sinusoidal positions, with which the model was trained before; they fade in the first "
+        "N updates",
+    )
     add_encoding_args(parser, *POSITIONS)
 
 
@@ -104,6 +112,7 @@ def build_position(
         limit_flag=limit_flag,
         shift=int(getattr(cfg, "position_shift", None) or 0),
         sample=int(getattr(cfg, "position_sample", None) or 0),
+        fade=int(getattr(cfg, "fade_positions", None) or 0) if name != "sinusoidal" else 0,
     )
     if config.max_positions < 1:
         raise ValueError(f"{config.limit} must be at least 1, not {config.max_positions}")
@@ -180,9 +189,10 @@ def reject_unsupported(args: Any) -> None:
 
 def _reject_drawn(args: Any) -> None:
     """Raises ValueError for positions that are to be drawn in training and would change nothing, or are drawn twice."""
-    shift, sample = (getattr(args, name, None) or 0 for name in ("position_shift", "position_sample"))
-    for name, value in (("--position-shift", shift), ("--position-sample", sample)):
-        if int(value) < 0:
+    flags = ("--position-shift", "--position-sample", "--fade-positions")
+    shift, sample, fade = values = [int(getattr(args, flag[2:].replace("-", "_"), None) or 0) for flag in flags]
+    for name, value in zip(flags, values):
+        if value < 0:
             raise ValueError(f"{name} must not be negative, but is {value}")
     if shift and sample:
         raise ValueError("--position-shift and --position-sample both draw the positions: choose one")
@@ -193,6 +203,8 @@ def _reject_drawn(args: Any) -> None:
         )
     if sample and names == {"none"}:
         raise ValueError("--position-sample changes nothing for none, which has no positions: leave it out")
+    if fade and names == {"sinusoidal"}:
+        raise ValueError("--fade-positions adds sinusoidal positions, which this model has: leave it out")
 
 
 def _reject_unused(args: Any) -> None:

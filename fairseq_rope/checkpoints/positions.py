@@ -20,9 +20,9 @@ from torch import Tensor
 
 from ..kinds import Kind
 from ..loading import TABLE
-from ..options import SIDES, option_names
+from ..options import SIDES, encodings_of, option_names
 from ..positions import POSITIONS, PositionEncoding
-from ..positions.absolute import LearnedEncoding
+from ..positions.absolute import LearnedEncoding, SinusoidalEncoding
 from ..positions.untied import ProjectedPositions
 from .configuration import model_configuration, with_configuration
 from .fairseq_transformer import MEMORY, architecture, kind_of_arch
@@ -136,6 +136,10 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
         if one != other:
             flag = name.replace("_", "-")
             raise CheckpointError(f"more than positions differs: --{flag} is {one} in the checkpoint, {other} here")
+    if getattr(args, "fade_positions", 0):
+        before = encodings_of(stored)
+        if any(before[side] != ("sinusoidal", SinusoidalEncoding.Options()) for side in kind.sides):
+            raise CheckpointError("--fade-positions is for a model with fairseq's sinusoidal positions: leave it out")
     names = [*(f"{side}_position" for side in kind.sides), *option_names(*POSITIONS), *LIMITS]
     return convert_checkpoint(state, {name: getattr(args, name, None) for name in names}, seed)
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, Tuple
 
 from tqdm import tqdm
 
@@ -10,51 +10,30 @@ STATISTICS = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})\s*$")
 LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 
 
-class Progress:
-    """A bar.
+def bar(label: str, total: int, unit: str, keep: bool = False) -> "tqdm[Any]":
+    """A bar, which vanishes when it is closed unless ``keep``.
 
     Args:
         label: what the step does.
-        total: how many units it has; None if this is not known.
+        total: how many units it has.
         unit: ``lines``, ``updates`` or ``sentences``.
     """
-
-    def __init__(self, label: str, total: Optional[int], unit: str) -> None:
-        self.done = 0
-        self.bar = tqdm(total=total, desc=label, unit=f" {unit}", disable=None, dynamic_ncols=True, leave=False)
-
-    def begin(self, done: int) -> None:
-        """Counts ``done`` units of an earlier call, which have no part in the rate."""
-        self.done = self.bar.initial = self.bar.n = done
-
-    def to(self, done: int, notes: str = "") -> None:
-        """Reports that ``done`` units are finished."""
-        if notes:
-            self.bar.set_postfix_str(notes, refresh=False)
-        self.bar.update(done - self.done)
-        self.done = done
-
-    def close(self, keep: bool = False) -> None:
-        """Ends the bar, which vanishes unless ``keep``."""
-        self.bar.leave = keep
-        self.bar.close()
+    return tqdm(total=total, desc=label, unit=f" {unit}", disable=None, dynamic_ncols=True, leave=keep)
 
 
 def train(lines: Iterable[str], total: int, label: str = "train") -> None:
     """Follows fairseq-train's JSON log: updates, loss and the validation loss."""
-    progress = Progress(label, total, "updates")
     notes: Dict[str, str] = {}
-    try:
+    with bar(label, total, "updates", keep=True) as shown:  # also after a signal: the bar ends its line
         for line in lines:
             if loaded := LOADED.search(line):
-                progress.begin(int(loaded[1]))
+                shown.initial = shown.n = int(loaded[1])  # of an earlier call: they have no part in the rate
             _, stats = log_line(line)
             notes.update({key.replace("_", " "): stats[key] for key in ("loss", "valid_loss") if key in stats})
             updates = stats.get("num_updates", stats.get("train_num_updates"))
             if updates is not None:
-                progress.to(int(updates), ", ".join(f"{name} {loss}" for name, loss in notes.items()))
-    finally:  # also after a signal: the bar ends its line
-        progress.close(keep=True)
+                shown.set_postfix_str(", ".join(f"{name} {loss}" for name, loss in notes.items()), refresh=False)
+                shown.update(int(updates) - shown.n)
 
 
 def log_line(line: str) -> Tuple[str, Dict[str, Any]]:
@@ -71,13 +50,7 @@ def log_line(line: str) -> Tuple[str, Dict[str, Any]]:
 
 def generate(lines: Iterable[bytes], total: int, label: str = "translate") -> Iterator[bytes]:
     """Passes the lines of fairseq-generate on and counts the sentences in them."""
-    progress = Progress(label, total, "sentences")
-    done = 0
-    try:
+    with bar(label, total, "sentences") as shown:
         for line in lines:
             yield line
-            if line.startswith(b"H-"):
-                done += 1
-                progress.to(done)
-    finally:
-        progress.close()
+            shown.update(line.startswith(b"H-"))
