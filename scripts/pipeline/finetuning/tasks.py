@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple, TypedDict
 
+from ..command import Failure
 from ..corpus.documents import objects, share
-from ..corpus.lines import CorpusError, raw_file
+from ..corpus.lines import raw_lines
 from ..scoring.metrics.labels import LABELS
 
 
@@ -59,7 +60,7 @@ class FineTuningTask:
         """The files of the task in the user's folder.
 
         Raises:
-            CorpusError: a file is missing.
+            Failure: a file is missing.
         """
         return [_find(folder / self.name / f"{name}.tsv") for name in ("train", "dev")]
 
@@ -67,23 +68,23 @@ class FineTuningTask:
         """The examples of each set.
 
         Raises:
-            CorpusError: a file is missing, empty or broken; the message names the line.
+            Failure: a file is missing, empty or broken; the message names the line.
         """
         return {split: list(self._examples(path)) for split, path in zip(("train", "valid"), self.files(folder))}
 
     def _examples(self, path: Path) -> Iterator[Example]:
-        lines = enumerate((line.rstrip("\r").split("\t") for line in raw_file(path)), 1)
+        lines = enumerate((line.rstrip("\r").split("\t") for line in raw_lines(path)), 1)
         columns = self.columns or next(lines, (1, [""]))[1]
         for name in (*self.sentences, self.label):
             if name not in columns:
-                raise CorpusError(f"{path}, line 1: no column '{name}' of {self.name}: copy the file again")
+                raise Failure(f"{path}, line 1: no column '{name}' of {self.name}: copy the file again")
         for number, fields in lines:
             if len(fields) != len(columns):
-                raise CorpusError(f"{path}, line {number}: {len(fields)} fields, and {self.name} has {len(columns)}")
+                raise Failure(f"{path}, line {number}: {len(fields)} fields, and {self.name} has {len(columns)}")
             row = {name: field.strip() for name, field in zip(columns, fields)}
             label = row[self.label]
             if not (label in self.labels if self.labels else re.fullmatch(r"\d+(\.\d+)?", label)):
-                raise CorpusError(
+                raise Failure(
                     f"{path}, line {number}: label {label!a:.40}, and {self.name} has "
                     f"{' and '.join(self.labels) or 'numbers'}"
                 )
@@ -95,12 +96,12 @@ def _find(path: Path) -> Path:
     """The file, or the same with ``.gz``.
 
     Raises:
-        CorpusError: both are missing.
+        Failure: both are missing.
     """
     for found in (path, path.with_name(f"{path.name}.gz")):
         if found.is_file():
             return found
-    raise CorpusError(f"{path} not found (nor with .gz): give the folder with the files of the tasks as --data")
+    raise Failure(f"{path} not found (nor with .gz): give the folder with the files of the tasks as --data")
 
 
 class Case(TypedDict):

@@ -16,20 +16,18 @@ class Marian(SentencePiece):
     Its files come with a model that ``fairseq-rope convert`` made; it learns nothing, so it needs ``--like``.
     """
 
-    applies_to = ("like",)
+    applies_to = ()
     options = {}
-    tokens = "pieces"
     codes = SIDES[0]
 
     def apply(self, lines: Sequence[str]) -> List[str]:
         return _apply(self.model, lines)
 
     def prepare(self, preparation: Preparation) -> Dict[str, str]:
-        folder = preparation.folder
+        models = dict(zip(preparation.langs, SIDES))
 
         def way(lang: str) -> Split:
-            side = SIDES[0] if lang == preparation.langs[0] else SIDES[1]
-            return partial(_apply, self.read(folder / side, preparation.again))
+            return partial(_apply, self.read(preparation.folder / models[lang], preparation.again))
 
         def work() -> None:
             raise Failure("Marian's pieces come with a model: give it as --like FOLDER")
@@ -44,19 +42,11 @@ class Marian(SentencePiece):
     def load(self, remedy: str, types: Sequence[str] = ()) -> None:
         self.model = self.read(self._file(self.codes, remedy), remedy)
 
-    @staticmethod
-    def is_marked(token: str) -> bool:
-        return False  # the mark is SentencePiece's
-
-    @staticmethod
-    def describe(numbers: Dict[str, Any]) -> List[str]:
-        return [f"pieces of Marian: {numbers['pieces']:,}"]
-
 
 def _apply(model: Any, lines: Sequence[str]) -> List[str]:
     found = []
     for line in lines:
         code, end, rest = line.partition("<<") if line.startswith(">>") else ("", "", line)
-        code, rest = (f"{code}<<", rest) if end else ("", line)
-        found.append(" ".join([*filter(None, [code]), *model.encode(rest, out_type=str)]))
+        tag, rest = ([f"{code}<<"], rest) if end else ([], line)
+        found.append(" ".join([*tag, *model.encode(rest, out_type=str)]))
     return found
