@@ -106,7 +106,7 @@ def test_the_search_finds_the_same_translations(theirs, ours):
     expected = tokenizer.batch_decode(found, skip_special_tokens=True)
     translator = Translator(ours, Search(lenpen=1.0))
     translator.engine.max_length = 30
-    actual = translator.translate(SENTENCES)
+    actual = translator.search(translator.split(SENTENCES))
     assert translator.split(SENTENCES)[0].split() == tokenizer.tokenize(SENTENCES[0])
     assert actual == expected
 

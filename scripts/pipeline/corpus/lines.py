@@ -151,7 +151,6 @@ def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> None:
     Raises:
         Failure: :func:`pairs` fails, or there are fewer pairs than ``sentences``.
     """
-
     each = pairs(prefix, langs)
     groups = iter(lambda: list(zip(*islice(each, sentences))), [])
     joined = ((" ".join(source), " ".join(target)) for source, target in groups if len(source) == sentences)

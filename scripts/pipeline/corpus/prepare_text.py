@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
-from ..command import Failure, Parser, not_empty, run
+from ..command import Failure, Parser, decimal, not_empty, run
 from ..files import sha256
 from ..languages import language
 from .documents import HELD_OUT, copy_documents, find_files, is_json
@@ -33,7 +33,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     parser.add_argument("--valid", help="validation text", **sets)
     parser.add_argument("--test", help="test text; repeat it for more sets: fairseq's test, test1, test2, ...", **sets)
     held = "in place of --valid and --test: the part of the documents to hold out for each of them"
-    parser.add_argument("--hold-out", type=_percent, default=0, metavar="PERCENT", help=held)
+    parser.add_argument("--hold-out", type=decimal(0.001, 25), metavar="PERCENT", help=held)
     start = "documents begin at each line that begins with TEXT"
     parser.add_argument("--document-start", default="", metavar="TEXT", help=start)
     text = "language of the text (default: en)"
@@ -41,16 +41,10 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     parser.set_defaults(like=None)
     add_splitting(parser, "text", argv)
     args = parsed(parser, "prepare_text.sh", argv)
+    args.hold_out = float(args.hold_out or 0)
     if bool(args.hold_out) != (not args.valid and not args.test) or bool(args.valid) != bool(args.test):
         parser.error("give --valid and --test, or --hold-out PERCENT in place of both")
     return args
-
-
-def _percent(text: str) -> float:
-    """For ``type=``: a part that leaves most documents to the training set."""
-    if not 0.001 <= float(text) <= 25:
-        raise argparse.ArgumentTypeError(f"must be a percentage from 0.001 to 25, not '{text}'")
-    return float(text)
 
 
 def prepare(args: argparse.Namespace) -> None:

@@ -53,7 +53,8 @@ def collect(folder: Path, langs: Sequence[str], subwords: str, way: Text) -> Dic
 def summary(info: Dict[str, Any]) -> str:
     """The numbers as a few lines of text."""
     lines = [f"{unit}: {_listed(info[unit])}" for unit in ("pairs", *TEXT_UNITS) if unit in info]
-    lines += [f"{name}: {count:,} of them are in the training set, too" for name, count in info["in_train"].items()]
+    unit = "pairs" if "pairs" in info else "documents"
+    lines += [f"{name}: {n:,} of its {unit} are in the training set, too" for name, n in info["in_train"].items()]
     if "cleaned" in info:
         lines.append(f"training pairs: {_listed(info['cleaned'])}")
     if "blocks" in info:

@@ -119,7 +119,7 @@ class Text(ABC):
         return [self.codes] if self.codes else []
 
     def load(self, remedy: str, types: Sequence[str] = ()) -> None:
-        """Reads the files that :meth:`apply` needs.
+        """Reads what :meth:`apply` needs: ``learned`` is what :meth:`read` gives.
 
         Args:
             types: of the source dictionary, without fairseq's own; none: they are not compared.
@@ -128,7 +128,8 @@ class Text(ABC):
             Failure: a file is missing, damaged or of other data, or a package is not installed; the message names
                 ``remedy``.
         """
-        return None
+        if self.codes:
+            self.learned = self.check_codes(self._file(self.codes, remedy), types, remedy)
 
     @staticmethod
     def read(path: Path, remedy: str) -> Any:

@@ -1,5 +1,6 @@
 """The pieces of MarianMT (OPUS-MT): a model of SentencePiece for each side, and one vocabulary."""
 
+import re
 from functools import partial
 from typing import Any, Dict, List, Sequence
 
@@ -8,6 +9,9 @@ from .preparation import Preparation, Split
 from .sentencepiece import SentencePiece
 
 SIDES = ("source.spm", "target.spm")
+
+TAG = re.compile("(>>.*?<<)?(.*)", re.DOTALL)
+"""A line, with the name of a language before it."""
 
 
 class Marian(SentencePiece):
@@ -21,7 +25,7 @@ class Marian(SentencePiece):
     codes = SIDES[0]
 
     def apply(self, lines: Sequence[str]) -> List[str]:
-        return _apply(self.model, lines)
+        return _apply(self.learned, lines)
 
     def prepare(self, preparation: Preparation) -> Dict[str, str]:
         models = dict(zip(preparation.langs, SIDES))
@@ -39,14 +43,14 @@ class Marian(SentencePiece):
     def files(self, langs: Sequence[str]) -> List[str]:
         return [*SIDES, "vocab.json", "tokenizer_config.json"]
 
-    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
-        self.model = self.read(self._file(self.codes, remedy), remedy)
+    @staticmethod
+    def makes(codes: Any, token: str) -> bool:
+        return True  # the vocabulary has the pieces of both models
 
 
 def _apply(model: Any, lines: Sequence[str]) -> List[str]:
     found = []
     for line in lines:
-        code, end, rest = line.partition("<<") if line.startswith(">>") else ("", "", line)
-        tag, rest = ([f"{code}<<"], rest) if end else ([], line)
-        found.append(" ".join([*tag, *model.encode(rest, out_type=str)]))
+        tag, text = TAG.match(line).groups()  # type: ignore[union-attr]
+        found.append(" ".join([*filter(None, [tag]), *model.encode(text, out_type=str)]))
     return found

@@ -6,7 +6,6 @@ learn-joint-bpe-and-vocab``, byte by byte.
 
 import contextlib
 import io
-import re
 import sys
 import unicodedata
 from collections import Counter
@@ -21,7 +20,7 @@ from subword_nmt.learn_bpe import get_vocabulary, learn_bpe
 
 from ..command import Failure, say, whole_number
 from ..files import write_json, write_text
-from ..languages import base
+from ..languages import base, has_spaces
 from .base import Text
 from .detokenize import HYPHEN, detokenize
 from .preparation import Preparation, Split
@@ -29,15 +28,9 @@ from .preparation import Preparation, Split
 MARKER = "@@"
 """The end of a subword that another one follows."""
 
-WITHOUT_SPACES = re.compile(
-    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d"
-    "\U00020000-\U0003ffff]"
-)
-"""Characters of scripts that are written without spaces: Thai, Lao, Tibetan, Burmese, Khmer, Kana, Chinese."""
-
 LONGEST = 6
-"""Characters of a word, on average. Segmented text in these scripts has words of 2 to 5 characters; text that is not
-segmented has 10 and more between two spaces."""
+"""Characters of a word, on average, in languages without spaces. Their segmented text has words of 2 to 5 characters;
+text that is not segmented has 10 and more between two spaces."""
 
 LOOKED_AT = 10000
 """Lines of a training set that tell whether it can be split."""
@@ -68,7 +61,7 @@ def check(lang: str, lines: Sequence[str]) -> None:
     """Raises Failure if no spaces separate words; says if Moses splits combining marks from their letters."""
     words, characters = sum(len(line.split()) for line in lines), "".join(lines)
     size = len("".join(characters.split()))
-    if 2 * len(WITHOUT_SPACES.findall(characters)) > size > LONGEST * words:
+    if not has_spaces(lang) and size > LONGEST * words:
         raise Failure(
             f"train.{lang}: no spaces separate its words ({size / words:.0f} characters between two spaces), and Moses "
             "and BPE need them: give --subwords sentencepiece, or text that is segmented into words"
@@ -102,7 +95,7 @@ class MosesBPE(Text):
     post_process = "subword_nmt"
 
     def apply(self, lines: Sequence[str]) -> List[str]:
-        return _apply(self.bpe, self.tokenize(lines))
+        return _apply(self.learned, self.tokenize(lines))
 
     def join(self, tokens: Sequence[str]) -> List[str]:
         return self.text([f"{line} ".replace(f"{MARKER} ", "").rstrip() for line in tokens])
@@ -157,9 +150,9 @@ class MosesBPE(Text):
 
     def load(self, remedy: str, types: Sequence[str] = ()) -> None:
         self.tokenize = Tokenizer(self.source, not self.prepared.hyphens_kept)
-        self.bpe = self.check_codes(self._file(self.codes, remedy), types, remedy)
+        super().load(remedy, types)
         if threshold := self.prepared.vocabulary_threshold:
-            keep_frequent(self.bpe, self._file(f"vocabulary.{self.source}", remedy), threshold)
+            keep_frequent(self.learned, self._file(f"vocabulary.{self.source}", remedy), threshold)
 
     @staticmethod
     def read(path: Path, remedy: str) -> Any:

@@ -53,7 +53,7 @@ class SentencePiece(Text):
     figure = "on the pieces of SentencePiece"
 
     def apply(self, lines: Sequence[str]) -> List[str]:
-        return _apply(self.model, lines)
+        return _apply(self.learned, lines)
 
     def text(self, printed: Sequence[str]) -> List[str]:
         lines = [BYTES.sub(_characters, " ".join(known(line))) for line in printed]
@@ -74,9 +74,6 @@ class SentencePiece(Text):
         )
         preparation.split("apply-sentencepiece", "raw", self.tokens, way)
         return {"pieces": str(pieces)}
-
-    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
-        self.model = self.check_codes(self._file(self.codes, remedy), types, remedy)
 
     @staticmethod
     def read(path: Path, remedy: str) -> Any:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Sized, Tuple, Union
 
-import msgspec
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
@@ -18,7 +17,7 @@ from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
 
 from ..command import LONGEST, say
-from ..files import read_as
+from ..files import read_json
 from ..provenance import CPU_INFO
 
 WORKER_TOKENS = 1000
@@ -41,13 +40,6 @@ class Search:
     """Padded source tokens to translate at once."""
     limit: int = LONGEST
     """Tokens of a translation before ``</s>``, at most."""
-
-
-class Config(msgspec.Struct):
-    """What an exported model says of itself."""
-
-    max_source_positions: int
-    max_target_positions: int
 
 
 class FairseqEngine:
@@ -99,8 +91,8 @@ class CTranslate2Engine:
         on_gpu = package.get_cuda_device_count() > 0
         self.workers = 1 if on_gpu else torch.get_num_threads()
         model = exported(folder, quantization)
-        config = read_as(model / "config.json", Config, f"remove {model}")
-        self.longest = config.max_source_positions
+        config = read_json(model / "config.json", f"remove {model}")
+        self.longest = int(config["max_source_positions"])
         try:
             self.translator = package.Translator(str(model), device="auto", inter_threads=self.workers, intra_threads=1)
             self.translator.translate_batch([["a"]], max_decoding_length=1)  # on a GPU, this loads its libraries
@@ -109,7 +101,7 @@ class CTranslate2Engine:
             raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it{hide}") from None
         if self.translator.device == "cpu" and saturates(quantization):
             say(f"this processor has no VNNI, without which {quantization} is less exact: compare BLEU without it")
-        self.max_length = min(search.limit, config.max_target_positions - 1)
+        self.max_length = min(search.limit, int(config["max_target_positions"]) - 1)
         self.max_tokens = search.max_tokens if on_gpu else min(search.max_tokens, WORKER_TOKENS)
         self.options = {**search_options(search.beam, search.lenpen, self.max_length), "batch_type": "tokens"}
 

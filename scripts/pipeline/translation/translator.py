@@ -112,11 +112,3 @@ class Translator:
                 split[i] = list(islice(segments, len(blocks[i])))
         texts = iter(self.processing.join([segment for block in split for segment in block]))
         return [list(islice(texts, len(block))) for block in split], len(wrong)
-
-    def translate(self, sentences: Sequence[str]) -> List[str]:
-        """Translates raw sentences.
-
-        Raises:
-            Failure: a sentence is longer than the model accepts.
-        """
-        return self.search(self.split(sentences))
