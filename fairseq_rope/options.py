@@ -42,8 +42,8 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
         type=int,
         default=0,
         metavar="N",
-        help="in training, also add sinusoidal positions, with which the model was trained before; they fade in the first "
-        "N updates",
+        help="in training, also add sinusoidal positions, which the model was trained with before; they fade in the "
+        "first N updates",
     )
     add_encoding_args(parser, *POSITIONS)
 

@@ -10,6 +10,7 @@ import msgspec
 from .command import Failure
 from .files import read_as, sha256
 from .languages import RULE, is_language
+from .steps import stamp_path
 
 NAME = "prepare.json"
 
@@ -86,11 +87,11 @@ class Prepared(msgspec.Struct, frozen=True):
             raise Failure(f"{path} is missing or not whole: copy the data again, or {remedy}")
 
 
-def remove_damaged(data: Path) -> None:
-    """Removes damaged binarised files of an earlier preparation, so that they are made again."""
+def forget_damaged(data: Path) -> None:
+    """If a binarised file of an earlier preparation is damaged, lets all be made again."""
     with suppress(Failure):
-        for path in read_prepared(data, "").damaged(data):
-            path.unlink(missing_ok=True)
+        if read_prepared(data, "").damaged(data):
+            stamp_path(data, "binarize").unlink(missing_ok=True)
 
 
 def file_sizes(data: Path) -> Dict[str, int]:

@@ -11,6 +11,7 @@ from fairseq_rope.translation import RoFormerModel
 from pipeline.command import Failure
 from pipeline.files import sha256
 from pipeline.prepared import Prepared, read_prepared
+from pipeline.translation.engines import Search
 from pipeline.translation.translator import Translator
 
 from ..model_folders import run_folder
@@ -53,8 +54,9 @@ def refused(folder, message, opened=Translator):
 
 def test_a_source_longer_than_a_batch_is_a_batch_of_its_own(folder):
     sentences = ["w1 w2 " * length for length in (1, 4, 2)]
-    short, whole = Translator(folder, max_tokens=5), Translator(folder)
-    assert short.translate(sentences) == whole.translate(sentences)
+    short, whole = Translator(folder, Search(max_tokens=5)), Translator(folder)
+    sources = whole.split(sentences)
+    assert short.search(sources) == whole.search(sources)
 
 
 @pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
@@ -70,7 +72,7 @@ def test_translations_at_the_limit_of_the_search_are_counted(tmp_path, engine):
     (limited / "prepare.json").write_text(json.dumps({"sha256": {}, "subwords": "none"}))
     translator = Translator(limited, engine=engine)
     for sentences in (["w1 w2", "", "w3"], ["w4"], [""]):
-        translator.translate(sentences)
+        translator.search(translator.split(sentences))
         assert translator.cut == sum(map(bool, sentences))
 
 

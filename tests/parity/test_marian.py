@@ -7,6 +7,7 @@ import torch
 
 from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.model_folder import load_model
+from pipeline.translation.engines import Search
 from pipeline.translation.translator import Translator
 
 from ..commands import ROOT, run
@@ -103,9 +104,9 @@ def test_the_search_finds_the_same_translations(theirs, ours):
         bad_words_ids=[[tokenizer.pad_token_id]],
     )  # fmt: skip
     expected = tokenizer.batch_decode(found, skip_special_tokens=True)
-    translator = Translator(ours, beam=4, lenpen=1.0, engine="fairseq")
+    translator = Translator(ours, Search(lenpen=1.0))
     translator.engine.max_length = 30
-    actual = translator.translate(SENTENCES)
+    actual = translator.search(translator.split(SENTENCES))
     assert translator.split(SENTENCES)[0].split() == tokenizer.tokenize(SENTENCES[0])
     assert actual == expected
 

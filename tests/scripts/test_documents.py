@@ -70,12 +70,12 @@ def test_documents_need_a_model_of_documents(trained):
     one_line(run("scripts/translate.sh", trained, "--documents", input="a\n", fails=True), "leave out --documents")
 
 
-def test_dictionaries_without_the_separator_are_refused(documents, trained, tmp_path):
+def test_dictionaries_of_sentences_get_the_separator(documents, trained, tmp_path):
     sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", documents[0].parent / name)]
-    command = ["scripts/prepare.sh", *sets, "--document-tokens", 40, "--like", trained, "--out", tmp_path / "data"]
-    one_line(run(*command, fails=True), "no <sep> in dict.en.txt")
-    (tmp_path / "sep.txt").write_text("<sep>\n")
-    run(*command, "--add-tokens", tmp_path / "sep.txt")
+    run("scripts/prepare.sh", *sets, "--document-tokens", 40, "--like", trained, "--out", tmp_path / "data")
+    for lang in ("en", "de"):
+        old, new = (folder / f"dict.{lang}.txt" for folder in (trained, tmp_path / "data/bin"))
+        assert new.read_text(encoding="utf-8") == old.read_text(encoding="utf-8") + "<sep> 0\n"
 
 
 class Reversing:

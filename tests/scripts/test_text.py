@@ -198,18 +198,9 @@ def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue,
         one_line(run(*words, fails=True, input="a\n"), message)
 
 
-def test_wrong_options_of_prepare_text_are_refused(tmp_path, capsys):
+def test_text_for_two_sets_and_an_output_within_the_text_are_refused(tmp_path):
     file = tmp_path / "a.txt"
     file.write_text("text\n")
-    for words, message in (
-        (["--train", file], "give --valid and --test, or --hold-out PERCENT"),
-        (["--train", file, "--hold-out", 5, "--test", file], "--hold-out is in place of --valid and --test"),
-        (["--train", file, "--hold-out", 0], "must be a percentage from 0.001 to 25"),
-        (["--train", file, "--hold-out", 5, "--subwords", "bytes", "--merges", 9], "--merges is for --subwords bpe"),
-    ):
-        with pytest.raises(SystemExit) as ended:
-            prepare_text.main([*map(str, words), "--out", str(tmp_path / "out")])
-        assert ended.value.code == 2 and message in capsys.readouterr().err
     for words, message in (
         (["--train", tmp_path / "none", "--hold-out", 5], "no such file or folder"),
         (["--train", file, "--valid", file, "--test", file], "another set has this text too"),

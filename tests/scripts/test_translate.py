@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -38,6 +39,7 @@ def test_a_terminal_gets_a_prompt_and_an_answer_to_each_line(trained, expected, 
     for number, (sentence, answer) in enumerate(zip(SENTENCES, expected), 1):
         session.type(f"{sentence}\n")
         assert session.until("\r\n> ") == f"{sentence}\r\n{cut(number)}\r\n{answer}\r\n> "
+    time.sleep(0.5)  # a signal that comes just before Python begins to read is noticed after the line
     session.type(key)
     assert session.status() == status
     assert session.text.rpartition("> ")[2].strip("^CD\b") == "\r\n"

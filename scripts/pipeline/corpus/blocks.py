@@ -4,14 +4,15 @@ A block is one pair of a set; :data:`SEPARATOR` stands between its segments on b
 prepared data say in ``raw/SET.json`` how many segments each document has, and how many each block.
 """
 
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from ..command import Failure
 from ..files import read_json, write_json
 from ..text.base import one_line
 from ..text.segments import SEPARATOR, join_segments, packed
-from .lines import CorpusError, Pair, pairs, raw_file, write_pairs
+from .lines import Pair, pairs, raw_lines, write_pairs
 
 TEST_TOKENS = (128, 256, 512, 1024, 2048)
 """Source tokens of a block at most, in the sets that are made of each test set."""
@@ -32,22 +33,17 @@ def documents(prefix: str, langs: Tuple[str, str]) -> Iterator[List[Pair]]:
     parallel text, a line that is empty on both sides ends a document.
 
     Raises:
-        CorpusError: the text cannot be read, a document has other numbers of segments on the two sides, a line of a
+        Failure: the text cannot be read, a document has other numbers of segments on the two sides, a line of a
             table has not three columns, or a segment holds the separator.
     """
     named = _rows(table) if (table := table_of(prefix)) else _paragraphs(pairs(prefix, langs), prefix)
     for name, rows in groupby(named, key=lambda row: row[0]):
         segments = [(source, target) for _, source, target in rows]
         if any(SEPARATOR in source or SEPARATOR in target for source, target in segments):
-            raise CorpusError(
+            raise Failure(
                 f"{prefix}, document {name}: its text has {SEPARATOR}, which separates segments here: replace it"
             )
         yield segments
-
-
-def side(prefix: str, langs: Tuple[str, str], lang: str) -> Iterator[str]:
-    """The segments of all documents in one language."""
-    return (segment[langs.index(lang)] for document in documents(prefix, langs) for segment in document)
 
 
 def names(tests: Sequence[str]) -> Dict[str, Tuple[str, int]]:
@@ -62,10 +58,10 @@ def titles(tests: Mapping[str, str]) -> Dict[str, str]:
 
 
 def _rows(path: Path) -> Iterator[Tuple[str, str, str]]:
-    for number, line in enumerate(raw_file(path), 1):
+    for number, line in enumerate(raw_lines(path), 1):
         cells = line.split("\t")
         if len(cells) != 3:
-            raise CorpusError(
+            raise Failure(
                 f"{path}, line {number}: {len(cells)} columns with tabs between them, and should have 3: document, "
                 "source, target"
             )
@@ -76,7 +72,7 @@ def _paragraphs(segments: Iterable[Pair], prefix: str) -> Iterator[Tuple[str, st
     document = 1
     for number, (source, target) in enumerate(segments, 1):
         if bool(source) != bool(target):
-            raise CorpusError(
+            raise Failure(
                 f"{prefix}, line {number}: empty on one side: documents end at the same empty line on both sides"
             )
         if source:
@@ -103,20 +99,19 @@ def growing(segments: Sequence[Pair], most: int) -> Iterator[Sequence[Pair]]:
     Each segment is in one block of each number, unless that block would have more than ``most`` tokens on a side. The
     rest at the end of a document is a block if no shorter number gives the same one. Segments alone always stay.
     """
+
+    def longest(block: Sequence[Pair]) -> int:
+        return max(len(side.split()) for side in joined(block))
+
     yield from ([segment] for segment in segments)
     number = 2
     while number < 2 * len(segments):
         blocks = [segments[start : start + number] for start in range(0, len(segments), number)]
-        fitting = [block for block in blocks if 2 * len(block) > number and _fits(block, most)]
+        fitting = [block for block in blocks if 2 * len(block) > number and longest(block) <= most]
         if not fitting:
             return
         yield from fitting
         number *= 2
-
-
-def _fits(block: Sequence[Pair], most: int) -> bool:
-    sides = (sum(len(segment[side].split()) for segment in block) for side in range(2))
-    return all(tokens + len(block) - 1 <= most for tokens in sides)
 
 
 def joined(block: Sequence[Pair]) -> Pair:
@@ -128,13 +123,10 @@ def joined(block: Sequence[Pair]) -> Pair:
 def write_training_blocks(tokens: Path, langs: Tuple[str, str], most: int) -> Dict[str, int]:
     """Makes two training sets of ``TOKENS/train.clean``, in which empty lines end documents: segments alone, and blocks
     of growing length up to ``most`` tokens. Returns their numbers of pairs."""
-    prefix = str(tokens / "train.clean")
 
     def runs() -> Iterator[List[Pair]]:
-        cleaned = zip(*(_lines(Path(f"{prefix}.{lang}")) for lang in langs))
-        for there, run in groupby(cleaned, key=lambda pair: pair != ("", "")):
-            if there:
-                yield [(source, target) for source, target in run]
+        segments = pairs(str(tokens / "train.clean"), langs)
+        return (list(run) for filled, run in groupby(segments, key=any) if filled)
 
     alone = (segment for run in runs() for segment in run)
     blocks = (joined(block) for run in runs() for block in growing(run, most))
@@ -154,25 +146,10 @@ def write_test_blocks(folder: Path, tokens: str, langs: Tuple[str, str], names: 
     """
     for name, (segments, most) in names.items():
         sizes = read_json(folder / f"raw/{segments}.json")["documents"]
-        split, raw = (_pairs_of(folder / kind / segments, langs) for kind in (tokens, "raw"))
-        raw_blocks: List[Pair] = []
-        split_blocks: List[Pair] = []
-        counts: List[int] = []
-        for size in sizes:
-            document, text = list(islice(split, size)), islice(raw, size)
-            for block in packed(document, most, lambda pair: len(pair[0].split())):
-                counts.append(len(block))
-                split_blocks.append(joined(block))
-                raw_blocks.append(joined(list(islice(text, len(block)))))
-        write_pairs(str(folder / tokens / name), langs, split_blocks)
-        write_pairs(str(folder / "raw" / name), langs, raw_blocks)
+        split = pairs(str(folder / tokens / segments), langs)
+        documents = (packed(list(islice(split, size)), most, lambda pair: len(pair[0].split())) for size in sizes)
+        blocks = list(chain.from_iterable(documents))
+        raw, counts = pairs(str(folder / "raw" / segments), langs), list(map(len, blocks))
+        write_pairs(str(folder / tokens / name), langs, map(joined, blocks))
+        write_pairs(str(folder / "raw" / name), langs, (joined(list(islice(raw, count))) for count in counts))
         write_json(folder / f"raw/{name}.json", {"pairs": len(counts), "documents": sizes, "blocks": counts})
-
-
-def _pairs_of(prefix: Path, langs: Tuple[str, str]) -> Iterator[Pair]:
-    return zip(*(_lines(Path(f"{prefix}.{lang}")) for lang in langs))
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        yield from (line.rstrip("\n") for line in lines)

@@ -5,7 +5,8 @@ from collections import Counter
 from itertools import accumulate
 from typing import Dict, Iterator, Sequence, Tuple
 
-from .lines import CorpusError, Pair, pairs, write_pairs
+from ..command import Failure
+from .lines import Pair, pairs, write_pairs
 
 
 def clean(
@@ -30,10 +31,11 @@ def clean(
         The numbers of pairs read, kept, and dropped by each rule.
 
     Raises:
-        CorpusError: no pair is left, or too many would be dropped by their ratio.
+        Failure: no pair is left, or too many would be dropped by their ratio.
     """
     ratios: Counter[float] = Counter()
     counts = {"pairs": 0, "kept": 0, "dropped_too_short": 0, "dropped_too_long": 0, "dropped_ratio": 0}
+    ends = set(accumulate(documents))
 
     def rule(short: int, long: int) -> str:
         if short < 1:
@@ -42,8 +44,6 @@ def clean(
             return "dropped_too_long"
         ratios[round(long / short, 2)] += 1
         return "dropped_ratio" if long > ratio * short else "kept"
-
-    ends = set(accumulate(documents))
 
     def kept() -> Iterator[Pair]:
         for number, pair in enumerate(pairs(prefix, langs), 1):
@@ -55,24 +55,15 @@ def clean(
             if documents and (which != "kept" or number in ends):
                 yield "", ""
         if counts["dropped_ratio"] > most * counts["pairs"]:
-            raise _unsuitable(ratio, counts["dropped_ratio"], ratios)
+            ordered = sorted(ratios.elements())
+            median, suits = ordered[len(ordered) // 2], math.ceil(ordered[len(ordered) * 19 // 20] * 10) / 10
+            raise Failure(
+                f"--ratio {ratio:g}, the default, would drop {counts['dropped_ratio']:,} of {len(ordered):,} training "
+                f"pairs: in the median, the longer side has {median:.2g} times the tokens of the other; give --ratio "
+                f"{suits:g}, which keeps 19 of 20"
+            )
+        if not counts["kept"]:
+            raise Failure(f"no pair of {prefix} is left after cleaning: relax --max-length or --ratio")
 
     write_pairs(out, langs, kept())
-    if counts["kept"] == 0:
-        relax = f"relax --max-length ({max_length})" + (f" or --ratio ({ratio:g})" if ratio < math.inf else "")
-        raise CorpusError(f"no pair of {prefix} is left after cleaning: {relax}, or break the text into lines")
     return counts
-
-
-def _unsuitable(ratio: float, dropped: int, ratios: "Counter[float]") -> CorpusError:
-    """Says that a ratio does not suit a corpus, and which would.
-
-    Args:
-        ratios: how many pairs have each ratio.
-    """
-    ordered = sorted(ratios.elements())
-    median, suits = ordered[len(ordered) // 2], math.ceil(ordered[len(ordered) * 19 // 20] * 10) / 10
-    return CorpusError(
-        f"--ratio {ratio:g}, the default, would drop {dropped:,} of {len(ordered):,} training pairs: in the median, "
-        f"the longer side has {median:.2g} times the tokens of the other; give --ratio {suits:g}, which keeps 19 of 20"
-    )

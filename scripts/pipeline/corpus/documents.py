@@ -4,25 +4,20 @@ The copy has a line for each line of text, and an empty line between two documen
 """
 
 import hashlib
-from collections import Counter
 from contextlib import ExitStack
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 import msgspec
 from tqdm import tqdm
 
-from ..files import replacing_folder, write_json
+from ..command import Failure
+from ..files import replacing_folder
 from ..text.base import one_line
-from .lines import CorpusError, in_train, lines, raw_file, raw_lines
-from .signs import check_signs
+from .lines import lines, raw_lines, write_counts
 
 Document = List[str]
 """The lines of a document, none of them empty."""
-
-MAX_JSON = 100_000_000
-"""The longest line of JSON in bytes: a whole document."""
 
 HELD_OUT = ("test", "valid")
 """The sets that :func:`copy_documents` holds out, in the order of their shares."""
@@ -34,7 +29,7 @@ def find_files(name: str) -> List[Path]:
     Hidden files, and what editors keep of an older text (``NAME~``), do not count.
 
     Raises:
-        CorpusError: there are none, or one is there twice, plain and gzipped.
+        Failure: there are none.
     """
     path = Path(name)
     if path.is_file():
@@ -46,9 +41,7 @@ def find_files(name: str) -> List[Path]:
         found = [file for file in path.parent.glob("*") if path.name and file.name.startswith(beginning)]
     files = sorted(file for file in found if file.is_file() and file.name[-1] != "~")
     if not files:
-        raise CorpusError(f"{name}: no such file or folder, nor {name}.*, or an empty folder: check the name")
-    if twice := [file for file in files if file.with_name(f"{file.name}.gz") in files]:
-        raise CorpusError(f"{twice[0]} is there twice, plain and as .gz: remove one, or name the files")
+        raise Failure(f"{name}: no such file or folder, nor {name}.*, or an empty folder: check the name")
     return files
 
 
@@ -59,7 +52,7 @@ def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
         start: if given, documents also end before each line that begins with it, and no longer at empty lines.
 
     Raises:
-        CorpusError: a file cannot be read, or a line is not UTF-8 or absurdly long.
+        Failure: a file cannot be read, or a line is not UTF-8 or absurdly long.
     """
     for part, whole in (part for file in files for part in _parts(file)):
         document: Document = []
@@ -79,9 +72,8 @@ def _parts(file: Path) -> Iterator[Tuple[Iterable[str], bool]]:
         yield lines(file), False
         return
     for values in objects(file, Dict[str, str], "keep only the entries that are text to train on"):
-        for name, value in values.items():
-            text = raw_lines(BytesIO(value.encode()).readline, f"{file}, {name!a}")
-            yield map(one_line, text), True
+        for text in values.values():
+            yield map(one_line, text.split("\n")), True
 
 
 def is_json(file: Path) -> bool:
@@ -93,13 +85,13 @@ def objects(path: Path, kind: Any, remedy: str = "copy it again") -> Iterator[An
     """The JSON objects of a file, one a line, plain or gzipped.
 
     Raises:
-        CorpusError: :func:`raw_file` fails, or a line, named by its number, is not JSON of this shape.
+        Failure: :func:`.lines.raw_lines` fails, or a line, named by its number, is not JSON of this shape.
     """
-    for number, line in enumerate(raw_file(path, MAX_JSON), 1):
+    for number, line in enumerate(raw_lines(path), 1):
         try:
             yield msgspec.json.decode(line.encode(), type=kind)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise CorpusError(f"{path}, line {number}: {error}: one JSON object a line: {remedy}") from None
+            raise Failure(f"{path}, line {number}: {error}: one JSON object a line: {remedy}") from None
 
 
 def share(document: Document) -> float:
@@ -130,31 +122,23 @@ def copy_documents(
         Failure: :func:`documents` fails, a set has no document, or :func:`.signs.check_signs` refuses the text.
     """
     names = ["train", *reversed(HELD_OUT)] if percent else list(sets)
-    counts = {name: Counter(documents=0, lines=0, bytes=0) for name in names}
+    counts = {name: dict(documents=0, lines=0, bytes=0) for name in names}
+    placed = (
+        (held_out(document, percent) if percent else name, document)
+        for name, files in sets.items()
+        for document in documents(files, start)
+    )
     with replacing_folder(out) as folder:
         with ExitStack() as stack:
             files = {name: stack.enter_context((folder / f"{name}.{language}").open("wb")) for name in names}
-            placed = _placed(sets, start, percent)
             for name, document in tqdm(placed, "copy", leave=False, disable=None, unit=" documents"):
                 separated = ["", *document] if counts[name]["documents"] else document
                 content = "".join(f"{line}\n" for line in separated).encode("utf-8")
                 files[name].write(content)
-                counts[name].update(documents=1, lines=len(separated), bytes=len(content))
+                for unit, more in (("documents", 1), ("lines", len(separated)), ("bytes", len(content))):
+                    counts[name][unit] += more
         for name in names:
             if not counts[name]["documents"]:
                 remedy = "give more documents, a larger --hold-out, or each set" if percent else "is it text?"
-                raise CorpusError(f"no document for the set '{name}': {remedy}")
-        if not percent:
-            shares = in_train(lambda name: map(share, documents([folder / f"{name}.{language}"])), names)
-            for name, shared in shares.items():
-                counts[name]["in_train"] = shared
-        for name in names:
-            check_signs(folder / name, [language], counts[name]["lines"])
-            write_json(folder / f"{name}.json", counts[name])
-
-
-def _placed(sets: Mapping[str, Sequence[Path]], start: str, percent: float) -> Iterator[Tuple[str, Document]]:
-    """Each document with the set that it goes to."""
-    for name, files in sets.items():
-        for document in documents(files, start):
-            yield held_out(document, percent) if percent else name, document
+                raise Failure(f"no document for the set '{name}': {remedy}")
+        write_counts(folder, [language], counts, lambda name: map(share, documents([Path(f"{name}.{language}")])))

@@ -16,16 +16,13 @@ Examples:
 import argparse
 from itertools import chain
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence, Set
+from typing import Any, Dict, Optional, Sequence
 
-from ..command import Failure, Parser, not_empty, run
-from ..files import sha256, write_json
+from ..command import Failure, Parser, decimal, not_empty, run
+from ..files import sha256
 from ..languages import language
-from ..prepared import NAME
-from ..text import TEXTS
-from . import summary
-from .documents import HELD_OUT, copy_documents, documents, find_files, is_json
-from .prepare import add_options, binarize_step, check_out, completed, preparing
+from .documents import HELD_OUT, copy_documents, find_files, is_json
+from .preparing import add_splitting, check_distinct, check_out, finish, parsed, preparing
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
@@ -36,35 +33,18 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     parser.add_argument("--valid", help="validation text", **sets)
     parser.add_argument("--test", help="test text; repeat it for more sets: fairseq's test, test1, test2, ...", **sets)
     held = "in place of --valid and --test: the part of the documents to hold out for each of them"
-    parser.add_argument("--hold-out", type=_percent, default=0, metavar="PERCENT", help=held)
+    parser.add_argument("--hold-out", type=decimal(0.001, 25), metavar="PERCENT", help=held)
     start = "documents begin at each line that begins with TEXT"
-    parser.add_argument("--document-start", type=not_empty, metavar="TEXT", help=start)
-    parser.add_argument(
-        "--language", type=language, default="en", metavar="LANG", help="language of the text (default: en)"
-    )
-    ways = [name for name, way in TEXTS.items() if "text" in way.applies_to]
-    add_options(
-        parser, ways, "bpe: Moses tokens and subword-nmt (default); sentencepiece: raw text in any script; bytes"
-    )
-    args = parser.parse_args(argv)
-    if args.hold_out and (args.valid or args.test):
-        parser.error("--hold-out is in place of --valid and --test: leave these out")
-    if not args.hold_out and not (args.valid and args.test):
-        parser.error("give --valid and --test, or --hold-out PERCENT")
-    args.like = args.add_tokens = None
-    completed(parser, args, "prepare_text.sh", argv)
+    parser.add_argument("--document-start", default="", metavar="TEXT", help=start)
+    text = "language of the text (default: en)"
+    parser.add_argument("--language", type=language, default="en", metavar="LANG", help=text)
+    parser.set_defaults(like=None)
+    add_splitting(parser, "text", argv)
+    args = parsed(parser, "prepare_text.sh", argv)
+    args.hold_out = float(args.hold_out or 0)
+    if bool(args.hold_out) != (not args.valid and not args.test) or bool(args.valid) != bool(args.test):
+        parser.error("give --valid and --test, or --hold-out PERCENT in place of both")
     return args
-
-
-def _percent(text: str) -> float:
-    """For ``type=``: a part that leaves most documents to the training set."""
-    try:
-        percent = float(text)
-    except ValueError:
-        percent = 0
-    if not 0.001 <= percent <= 25:
-        raise argparse.ArgumentTypeError(f"must be a percentage from 0.001 to 25, not '{text}'")
-    return percent
 
 
 def prepare(args: argparse.Namespace) -> None:
@@ -82,14 +62,9 @@ def prepare(args: argparse.Namespace) -> None:
             raise Failure(f"{args.out} is in the folder of the text, {name}: choose another --out")
     check_out(out, list(chain(*sets.values())))
     hashes = {subset: [sha256(file) for file in files] for subset, files in sets.items()}
-    known: Set[str] = set()  # files of the sets before
-    for subset, files in sets.items():
-        if twice := [file for file, digest in zip(files, hashes[subset]) if digest in known]:
-            raise Failure(f"{twice[0]}: another set has this text too; give each of --train, --valid, --test its own")
-        known.update(hashes[subset])
+    check_distinct([dict(zip(files, hashes[subset])) for subset, files in sets.items()])
     names = ["train", *reversed(HELD_OUT)] if args.hold_out else list(sets)
-    text = {file: chain.from_iterable(documents([file])) for file in sets["train"]}
-    with preparing(args, [lang], names, text) as (steps, way):
+    with preparing(args, [lang], names) as (steps, way):
         for subset, files in sets.items():  # trained runs know their data by the settings of all steps
             steps.setting(f"text {lang} {subset} {' '.join(hashes[subset])}")
             if json := " ".join(str(number) for number, file in enumerate(files) if is_json(file)):
@@ -99,22 +74,11 @@ def prepare(args: argparse.Namespace) -> None:
         if args.hold_out:
             steps.setting(f"hold out {args.hold_out:g}")
         copies = [f"raw/{name}.{end}" for name in names for end in (lang, "json")]
-        copied = (sets, out / "raw", lang, args.document_start or "", args.hold_out)
+        copied = (sets, out / "raw", lang, args.document_start, args.hold_out)
         steps.step("copy", copies, lambda: copy_documents(*copied))
         entries = way.prepare(steps)
-        binarized = [f"bin/{name}.{end}" for name in names for end in ("bin", "idx")]
-        binarize_step(steps, way, [*binarized, "bin/dict.txt"], {name: name for name in steps.sets})
-        info = {
-            "kind": "text",
-            "source": lang,
-            "target": lang,
-            "subwords": args.subwords,
-            **entries,
-            "command": args.command,
-            **summary.collect(out, [lang], args.subwords, way),
-        }
-        write_json(out / NAME, info)
-        print(summary.summary(info))
+        head = {"kind": "text", "source": lang, "target": lang, "subwords": args.subwords}
+        finish(steps, way, {name: name for name in names}, {**head, **entries, "command": args.command})
 
 
 def main(argv: Sequence[str]) -> None:

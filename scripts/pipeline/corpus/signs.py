@@ -11,6 +11,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Callable, Dict, List, Sequence
@@ -36,22 +37,21 @@ LATER = "".join(chr(byte) + bytes([byte]).decode("cp1252", "ignore") for byte in
 BROKEN = re.compile(f"[ÂÃ][{LATER}]|(?:[ÄÅÎ-ÑØÙ\xd7]|[à-ï](?!\xa0)[{LATER}])(?!\xa0)[{LATER}]|\ufffd")
 
 
+@dataclass
 class Sign:
-    """A fault that lines or pairs can have.
+    """A fault that lines or pairs can have."""
 
-    Args:
-        fault: what is said of those that have it.
-        remedy: what to do about it.
-        told: the share of them that the user is told of.
-        ruins: the share that makes training useless.
-        test: whether a line has it.
-    """
-
-    def __init__(
-        self, fault: str, remedy: str, told: float, ruins: float = 1.0, test: Callable[[str], object] = bool
-    ) -> None:
-        self.fault, self.remedy, self.told, self.ruins, self.test = fault, remedy, told, ruins, test
-        self.count, self.example = 0, ""
+    fault: str
+    """What is said of those that have it."""
+    remedy: str
+    told: float
+    """The share of them that the user is told of."""
+    ruins: float = 1.0
+    """The share that makes training useless."""
+    test: Callable[[str], object] = bool
+    """Whether a line has it."""
+    count: int = 0
+    example: str = ""
 
     def add(self, number: int, line: str) -> None:
         """Counts a line that has it."""
@@ -98,11 +98,10 @@ def check_signs(prefix: Path, langs: Sequence[str], lines: int) -> None:
                 of_pairs.add(number, *sides)
     if len(langs) > 1:
         misaligned(np.array(lengths).reshape(-1, 2)).tell(prefix.name, lines)
-        for sign in of_pairs.signs():
-            sign.tell(prefix.name, lines // step)
-    for lang, signs in zip(langs, of_sides):
+    found = {f"{prefix.name}.{lang}": signs for lang, signs in zip(langs, of_sides)}
+    for name, signs in {prefix.name: of_pairs.signs(), **found}.items():
         for sign in signs:
-            sign.tell(f"{prefix.name}.{lang}", lines // step)
+            sign.tell(name, lines // step)
 
 
 def misaligned(lengths: "np.ndarray") -> Sign:
@@ -138,10 +137,11 @@ class PairSigns:
                 self.repeated[line] += 1
 
     def signs(self) -> List[Sign]:
-        ((line, count),) = self.repeated.most_common(1) or (("", 0),)
-        repeated = Sign(f"pairs have '{line:.60}' for different lines", "remove it if it is no translation", 0.01, 0.5)
-        repeated.count = count
-        return [self.same, repeated]
+        remedy = "remove it if it is no translation"
+        return [self.same] + [
+            Sign(f"pairs have '{line:.60}' for different lines", remedy, 0.01, 0.5, count=count)
+            for line, count in self.repeated.most_common(1)
+        ]
 
 
 def _line_signs(lang: str) -> List[Sign]:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple, TypedDict
 
+from ..command import Failure
 from ..corpus.documents import objects, share
-from ..corpus.lines import CorpusError, raw_file
+from ..corpus.lines import raw_lines
 from ..scoring.metrics.labels import LABELS
 
 
@@ -59,7 +60,7 @@ class FineTuningTask:
         """The files of the task in the user's folder.
 
         Raises:
-            CorpusError: a file is missing.
+            Failure: a file is missing.
         """
         return [_find(folder / self.name / f"{name}.tsv") for name in ("train", "dev")]
 
@@ -67,12 +68,12 @@ class FineTuningTask:
         """The examples of each set.
 
         Raises:
-            CorpusError: a file is missing, empty or broken; the message names the line.
+            Failure: a file is missing, empty or broken; the message names the line.
         """
         return {split: list(self._examples(path)) for split, path in zip(("train", "valid"), self.files(folder))}
 
     def _examples(self, path: Path) -> Iterator[Example]:
-        lines = enumerate((line.rstrip("\r").split("\t") for line in raw_file(path)), 1)
+        lines = enumerate((line.rstrip("\r").split("\t") for line in raw_lines(path)), 1)
         columns = self.columns or next(lines, (1, [""]))[1]
         for number, fields in lines:
             row = {name: field.strip() for name, field in zip(columns, fields)}
@@ -80,7 +81,7 @@ class FineTuningTask:
             right = label in self.labels if self.labels else re.fullmatch(r"\d+(\.\d+)?", label)
             if not right or len(fields) != len(columns) or not set(self.sentences) <= set(columns):
                 what = f"{', '.join(self.sentences)} and {self.label} ({' or '.join(self.labels) or 'a number'})"
-                raise CorpusError(f"{path}, line {number}: {self.name} has {len(columns)} columns, among them {what}")
+                raise Failure(f"{path}, line {number}: {self.name} has {len(columns)} columns, among them {what}")
             label = label if self.largest == 1 else f"{float(label) / self.largest:.6g}"
             yield Example(tuple(row[column] for column in self.sentences), label)
 
@@ -89,12 +90,12 @@ def _find(path: Path) -> Path:
     """The file, or the same with ``.gz``.
 
     Raises:
-        CorpusError: both are missing.
+        Failure: both are missing.
     """
     for found in (path, path.with_name(f"{path.name}.gz")):
         if found.is_file():
             return found
-    raise CorpusError(f"{path} not found (nor with .gz): give the folder with the files of the tasks as --data")
+    raise Failure(f"{path} not found (nor with .gz): give the folder with the files of the tasks as --data")
 
 
 class Case(TypedDict):

@@ -1,11 +1,10 @@
 """What a way of splitting text does, on both sides of a model: sentences to its tokens, and its tokens to text."""
 
-import argparse
 import re
 from abc import ABC, abstractmethod
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from ..command import Failure
 from ..prepared import Prepared
@@ -51,9 +50,9 @@ class Text(ABC):
         source, target: the languages.
     """
 
-    applies_to: Tuple[str, ...] = ("pairs", "text")
-    """What scripts can split in this way: ``pairs`` of ``prepare.sh``, ``text`` of ``prepare_text.sh``; ``like``: pairs
-    with ``--like``."""
+    applies_to: Tuple[str, ...] = ("pairs", "text", "binarized")
+    """What may be split in this way: ``pairs`` by ``prepare.sh``, ``text`` by ``prepare_text.sh``, and what a user has
+    ``binarized``."""
 
     options: Mapping[str, Mapping[str, Any]] = {}
     """Options of the scripts that are for this way alone, as for ``Parser.add_argument``."""
@@ -66,9 +65,6 @@ class Text(ABC):
 
     codes = ""
     """The file that has what was learned, by the name under which fairseq's ``from_pretrained`` finds it."""
-
-    unit = "tokens"
-    """What the tokens are called in the summary of a preparation."""
 
     post_process = ""
     """The value of ``--post-process`` for fairseq-generate; empty: none, it prints the model's tokens."""
@@ -101,10 +97,6 @@ class Text(ABC):
         """The model's tokens as text of the target language."""
         return self.text(tokens)
 
-    def check(self, lang: str, name: str, lines: Iterable[str]) -> None:
-        """Raises Failure if the first lines of a training set cannot be split in this way."""
-        return None
-
     def prepare(self, preparation: Preparation) -> Dict[str, str]:
         """Learns how to split the sets of a preparation, and splits them; returns entries of ``prepare.json``.
 
@@ -114,14 +106,11 @@ class Text(ABC):
         return {}
 
     @staticmethod
-    def found_in(dictionaries: Sequence[Mapping[str, int]], codes: Any, args: argparse.Namespace) -> Dict[str, str]:
+    def found_in(dictionaries: Sequence[Mapping[str, int]], codes: Any) -> Dict[str, str]:
         """Entries of ``prepare.json`` for data that a user binarised, as their dictionaries tell.
 
         Args:
             codes: what :meth:`read` gave; None if the user has none.
-
-        Raises:
-            Failure: the options say otherwise.
         """
         return {"hyphens": "kept"}
 
@@ -130,7 +119,7 @@ class Text(ABC):
         return [self.codes] if self.codes else []
 
     def load(self, remedy: str, types: Sequence[str] = ()) -> None:
-        """Reads the files that :meth:`apply` needs.
+        """Reads what :meth:`apply` needs: ``learned`` is what :meth:`read` gives.
 
         Args:
             types: of the source dictionary, without fairseq's own; none: they are not compared.
@@ -139,7 +128,8 @@ class Text(ABC):
             Failure: a file is missing, damaged or of other data, or a package is not installed; the message names
                 ``remedy``.
         """
-        return None
+        if self.codes:
+            self.learned = self.check_codes(self._file(self.codes, remedy), types, remedy)
 
     @staticmethod
     def read(path: Path, remedy: str) -> Any:
@@ -154,16 +144,6 @@ class Text(ABC):
     def makes(codes: Any, token: str) -> bool:
         """Whether a text can have this token when it was split with what :meth:`read` gave."""
         return True
-
-    @staticmethod
-    def describe(numbers: Dict[str, Any]) -> List[str]:
-        """Lines on what was learned, given what :meth:`prepare` wrote to ``WAY.json``."""
-        return []
-
-    @staticmethod
-    def is_marked(token: str) -> bool:
-        """Whether a token has a mark that other ways do not make."""
-        return False
 
     @classmethod
     def check_codes(cls, path: Path, types: Sequence[str], remedy: str) -> Any:
@@ -193,6 +173,6 @@ class Text(ABC):
         """
         path, prepared = self.folder / name, self.prepared
         if not path.is_file():
-            given = prepared.from_text or not prepared.sha256 or name in prepared.sha256
-            raise Failure(f"{path}: missing: {remedy if given else NOT_GIVEN}")
+            never = prepared.sha256 and not prepared.from_text and name not in prepared.sha256
+            raise Failure(f"{path}: missing: {NOT_GIVEN if never else remedy}")
         return path

@@ -4,15 +4,15 @@ import signal
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import Pipe, Process
-from multiprocessing.connection import Connection
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any, Callable, Deque, Iterator, List
 
 from ..command import Failure
 from ..processes import end_with_parent
-from ..progress import Progress
+from ..progress import bar
 
 LINES = 2000
 """Lines of a block: some tenths of a second of work."""
@@ -20,8 +20,8 @@ LINES = 2000
 Work = Callable[[List[str]], Any]
 """A function of a block of lines, without their newlines."""
 
-_work: Work
-"""That of a process of :func:`over_blocks`."""
+_work: Callable[..., Any]
+"""What a process is for."""
 
 
 def over_blocks(work: Work, path: Path, workers: int, label: str) -> Iterator[Any]:
@@ -33,57 +33,44 @@ def over_blocks(work: Work, path: Path, workers: int, label: str) -> Iterator[An
     Raises:
         Failure: a process was ended, mostly because there is not enough memory.
     """
-    with path.open(encoding="utf-8", newline="\n") as file:
-        progress = Progress(label, sum(1 for _ in file), "lines")
+    with path.open(encoding="utf-8", newline="\n") as file, _processes(work, workers, label) as pool:
+        total = sum(1 for _ in file)
         file.seek(0)
         blocks = iter(lambda: [line.rstrip("\n") for line in islice(file, LINES)], [])
-        try:
-            with ProcessPoolExecutor(workers, initializer=_begin, initargs=(work,)) as pool:
-                begun: Deque[Future[Any]] = deque()  # few: all of a large text would not fit into memory
-                begun.extend(pool.submit(_call, block) for block in islice(blocks, 2 * workers))
-                while begun:
-                    result = begun.popleft().result()
-                    begun.extend(pool.submit(_call, block) for block in islice(blocks, 1))
-                    progress.to(min(progress.done + LINES, progress.bar.total))
-                    yield result
-        except BrokenProcessPool:
-            raise Failure(f"{label}: a process was ended: is there enough memory? --workers 1 needs least") from None
-        finally:
-            progress.close()
+        begun: Deque[Future[Any]] = deque()  # few: all of a large text would not fit into memory
+        begun.extend(pool.submit(_call, block) for block in islice(blocks, 2 * workers))
+        with bar(label, total, "lines") as shown:
+            while begun:
+                result = begun.popleft().result()
+                begun.extend(pool.submit(_call, block) for block in islice(blocks, 1))
+                shown.update(min(LINES, total - shown.n))
+                yield result
 
 
-def in_process(work: Callable[[], Any]) -> Any:
+def in_process(work: Callable[[], Any], label: str) -> Any:
     """What ``work`` gives in another process, for a library that hears no signals: it ends when this one has to.
 
     Raises:
         Failure: the process was ended, mostly because there is not enough memory.
-        RuntimeError: ``work`` does.
     """
-    receiver, sender = Pipe(duplex=False)
-    process = Process(target=_send, args=(work, sender), daemon=True)
-    process.start()
-    sender.close()
+    with _processes(work, 1, label) as pool:
+        return pool.submit(_call).result()
+
+
+@contextmanager
+def _processes(work: Callable[..., Any], workers: int, label: str) -> Iterator[ProcessPoolExecutor]:
+    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(work,))
     try:
-        result = receiver.recv()
-    except EOFError:
-        raise Failure("a process was ended: is there enough memory?") from None
+        yield pool
+    except BrokenProcessPool:
+        raise Failure(f"{label}: a process was ended: is there enough memory? --workers 1 needs least") from None
     finally:
-        process.kill()
-        process.join()
-    if isinstance(result, RuntimeError):
-        raise result
-    return result
+        for process in active_children():  # what they still do is of no use
+            process.kill()
+        pool.shutdown()
 
 
-def _send(work: Callable[[], Any], sender: Connection) -> None:
-    _begin(_call)
-    try:
-        sender.send(work())
-    except RuntimeError as error:
-        sender.send(error)
-
-
-def _begin(work: Work) -> None:
+def _begin(work: Callable[..., Any]) -> None:
     """Leaves a terminal's signals to the parent process, and does not outlive it."""
     global _work
     _work = work
@@ -93,5 +80,5 @@ def _begin(work: Work) -> None:
     end_with_parent()
 
 
-def _call(lines: List[str]) -> Any:
-    return _work(lines)
+def _call(*block: List[str]) -> Any:
+    return _work(*block)

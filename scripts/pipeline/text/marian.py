@@ -1,5 +1,6 @@
 """The pieces of MarianMT (OPUS-MT): a model of SentencePiece for each side, and one vocabulary."""
 
+import re
 from functools import partial
 from typing import Any, Dict, List, Sequence
 
@@ -9,6 +10,9 @@ from .sentencepiece import SentencePiece
 
 SIDES = ("source.spm", "target.spm")
 
+TAG = re.compile("(>>.*?<<)?(.*)", re.DOTALL)
+"""A line, with the name of a language before it."""
+
 
 class Marian(SentencePiece):
     """Splits each side with its own model, and joins pieces; a first word ``>>fra<<`` names a language, and stays.
@@ -16,20 +20,18 @@ class Marian(SentencePiece):
     Its files come with a model that ``fairseq-rope convert`` made; it learns nothing, so it needs ``--like``.
     """
 
-    applies_to = ("like",)
+    applies_to = ()
     options = {}
-    tokens = "pieces"
     codes = SIDES[0]
 
     def apply(self, lines: Sequence[str]) -> List[str]:
-        return _apply(self.model, lines)
+        return _apply(self.learned, lines)
 
     def prepare(self, preparation: Preparation) -> Dict[str, str]:
-        folder = preparation.folder
+        models = dict(zip(preparation.langs, SIDES))
 
         def way(lang: str) -> Split:
-            side = SIDES[0] if lang == preparation.langs[0] else SIDES[1]
-            return partial(_apply, self.read(folder / side, preparation.again))
+            return partial(_apply, self.read(preparation.folder / models[lang], preparation.again))
 
         def work() -> None:
             raise Failure("Marian's pieces come with a model: give it as --like FOLDER")
@@ -41,22 +43,14 @@ class Marian(SentencePiece):
     def files(self, langs: Sequence[str]) -> List[str]:
         return [*SIDES, "vocab.json", "tokenizer_config.json"]
 
-    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
-        self.model = self.read(self._file(self.codes, remedy), remedy)
-
     @staticmethod
-    def is_marked(token: str) -> bool:
-        return False  # the mark is SentencePiece's
-
-    @staticmethod
-    def describe(numbers: Dict[str, Any]) -> List[str]:
-        return [f"pieces of Marian: {numbers['pieces']:,}"]
+    def makes(codes: Any, token: str) -> bool:
+        return True  # the vocabulary has the pieces of both models
 
 
 def _apply(model: Any, lines: Sequence[str]) -> List[str]:
     found = []
     for line in lines:
-        code, end, rest = line.partition("<<") if line.startswith(">>") else ("", "", line)
-        code, rest = (f"{code}<<", rest) if end else ("", line)
-        found.append(" ".join([*filter(None, [code]), *model.encode(rest, out_type=str)]))
+        tag, text = TAG.match(line).groups()  # type: ignore[union-attr]
+        found.append(" ".join([*filter(None, [tag]), *model.encode(text, out_type=str)]))
     return found

@@ -4,24 +4,23 @@ The tokens are those of ``sacremoses normalize -c tokenize -a``, and the codes a
 learn-joint-bpe-and-vocab``, byte by byte.
 """
 
-import argparse
 import contextlib
 import io
-import re
 import sys
 import unicodedata
 from collections import Counter
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from subword_nmt.apply_bpe import BPE, read_vocabulary
 from subword_nmt.learn_bpe import get_vocabulary, learn_bpe
 
 from ..command import Failure, say, whole_number
-from ..files import replacing, write_json, write_text
-from ..languages import base
+from ..files import write_json, write_text
+from ..languages import base, has_spaces
 from .base import Text
 from .detokenize import HYPHEN, detokenize
 from .preparation import Preparation, Split
@@ -29,15 +28,12 @@ from .preparation import Preparation, Split
 MARKER = "@@"
 """The end of a subword that another one follows."""
 
-WITHOUT_SPACES = re.compile(
-    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d"
-    "\U00020000-\U0003ffff]"
-)
-"""Characters of scripts that are written without spaces: Thai, Lao, Tibetan, Burmese, Khmer, Kana, Chinese."""
-
 LONGEST = 6
-"""Characters of a word, on average. Segmented text in these scripts has words of 2 to 5 characters; text that is not
-segmented has 10 and more between two spaces."""
+"""Characters of a word, on average, in languages without spaces. Their segmented text has words of 2 to 5 characters;
+text that is not segmented has 10 and more between two spaces."""
+
+LOOKED_AT = 10000
+"""Lines of a training set that tell whether it can be split."""
 
 RARE = 1000
 """One in so many characters may be a mark that is split off."""
@@ -61,6 +57,25 @@ class Tokenizer:
         return [self.tokenizer.tokenize(self.normalizer.normalize(f"{line}\n"), **self.options) for line in lines]
 
 
+def check(lang: str, lines: Sequence[str]) -> None:
+    """Raises Failure if no spaces separate words; says if Moses splits combining marks from their letters."""
+    words, characters = sum(len(line.split()) for line in lines), "".join(lines)
+    size = len("".join(characters.split()))
+    if not has_spaces(lang) and size > LONGEST * words:
+        raise Failure(
+            f"train.{lang}: no spaces separate its words ({size / words:.0f} characters between two spaces), and Moses "
+            "and BPE need them: give --subwords sentencepiece, or text that is segmented into words"
+        )
+    marks = Counter(character for character in characters if unicodedata.category(character) in ("Mn", "Mc"))
+    moses = MosesTokenizer(lang)
+    torn = sum(count for mark, count in marks.items() if len(moses.tokenize(f"a{mark}a", escape=False)) > 1)
+    if torn * RARE > len(characters):
+        say(
+            f"train.{lang}: Moses splits {torn:,} combining marks from their letters, which lowers BLEU: compose them "
+            "(Unicode's NFC), or give --subwords sentencepiece"
+        )
+
+
 class MosesBPE(Text):
     """Normalises punctuation, removes control characters, tokenises, and applies joint BPE; joins and detokenises."""
 
@@ -68,6 +83,7 @@ class MosesBPE(Text):
         "merges": dict(type=whole_number(1), metavar="N", help="BPE merges (default: by the size of the training set)"),
         "vocabulary-threshold": dict(
             type=whole_number(0),
+            default=0,
             metavar="N",
             help="split subwords that are rarer than N on their side of the training set (default: 0, none)",
         ),
@@ -76,11 +92,10 @@ class MosesBPE(Text):
     ratio = "1.5"
     tokens = "bpe"
     codes = "bpecodes"
-    unit = "BPE tokens"
     post_process = "subword_nmt"
 
     def apply(self, lines: Sequence[str]) -> List[str]:
-        return _apply(self.bpe, self.tokenize(lines))
+        return _apply(self.learned, self.tokenize(lines))
 
     def join(self, tokens: Sequence[str]) -> List[str]:
         return self.text([f"{line} ".replace(f"{MARKER} ", "").rstrip() for line in tokens])
@@ -88,32 +103,19 @@ class MosesBPE(Text):
     def text(self, printed: Sequence[str]) -> List[str]:
         return detokenize(printed, self.target)
 
-    def check(self, lang: str, name: str, lines: Iterable[str]) -> None:
-        """Raises Failure if no spaces separate words; says if Moses splits combining marks from their letters."""
-        text = list(lines)
-        words, characters = sum(len(line.split()) for line in text), "".join(text)
-        size = len("".join(characters.split()))
-        if 2 * len(WITHOUT_SPACES.findall(characters)) > size > LONGEST * words:
-            raise Failure(
-                f"{name}: no spaces separate its words ({size / words:.0f} characters between two spaces), and Moses "
-                "and BPE need them: give --subwords sentencepiece, or text that is segmented into words"
-            )
-        marks = Counter(character for character in characters if unicodedata.category(character) in ("Mn", "Mc"))
-        moses = MosesTokenizer(lang)
-        torn = sum(count for mark, count in marks.items() if len(moses.tokenize(f"a{mark}a", escape=False)) > 1)
-        if torn * RARE > len(characters):
-            say(
-                f"{name}: Moses splits {torn:,} combining marks from their letters, which lowers BLEU: compose them "
-                "(Unicode's NFC), or give --subwords sentencepiece"
-            )
-
     def prepare(self, preparation: Preparation) -> Dict[str, str]:
         args, folder = preparation.args, preparation.folder
-        threshold = self.threshold = args.vocabulary_threshold or 0
+        threshold = self.threshold = args.vocabulary_threshold
+
+        def tokenizer(lang: str) -> Split:
+            with (folder / f"raw/train.{lang}").open(encoding="utf-8", newline="\n") as lines:
+                check(lang, list(islice(lines, LOOKED_AT)))
+            return Tokenizer(lang, not args.keep_hyphens)
+
         preparation.setting("control characters removed")
         if args.keep_hyphens:
             preparation.setting("hyphens kept")
-        preparation.split("tokenize", "raw", "tok", lambda lang: Tokenizer(lang, not args.keep_hyphens))
+        preparation.split("tokenize", "raw", "tok", tokenizer)
         merges = preparation.size(args.merges, "--merges")
         preparation.setting(f"merges {merges}")
         if threshold:
@@ -137,12 +139,10 @@ class MosesBPE(Text):
         return {"merges": str(merges), "hyphens": hyphens, "vocabulary_threshold": str(threshold)}
 
     @staticmethod
-    def found_in(dictionaries: Sequence[Mapping[str, int]], codes: Any, args: argparse.Namespace) -> Dict[str, str]:
+    def found_in(dictionaries: Sequence[Mapping[str, int]], codes: Any) -> Dict[str, str]:
         """Whether words were split at hyphens: then a dictionary has Moses' sign for one, split by the codes."""
         sign = set(codes.segment_tokens([HYPHEN]) if codes else [HYPHEN])
         split = any(sign <= dictionary.keys() for dictionary in dictionaries)
-        if split and args.keep_hyphens:
-            raise Failure(f"{args.binarized} has {HYPHEN}, so words were split at hyphens: leave out --keep-hyphens")
         return {"hyphens": "split" if split else "kept"}
 
     def files(self, langs: Sequence[str]) -> List[str]:
@@ -150,9 +150,9 @@ class MosesBPE(Text):
 
     def load(self, remedy: str, types: Sequence[str] = ()) -> None:
         self.tokenize = Tokenizer(self.source, not self.prepared.hyphens_kept)
-        self.bpe = self.check_codes(self._file(self.codes, remedy), types, remedy)
+        super().load(remedy, types)
         if threshold := self.prepared.vocabulary_threshold:
-            keep_frequent(self.bpe, self._file(f"vocabulary.{self.source}", remedy), threshold)
+            keep_frequent(self.learned, self._file(f"vocabulary.{self.source}", remedy), threshold)
 
     @staticmethod
     def read(path: Path, remedy: str) -> Any:
@@ -167,18 +167,6 @@ class MosesBPE(Text):
     def makes(codes: Any, token: str) -> bool:
         text = token.removesuffix(MARKER)
         return len(text) < 2 or not codes.bpe_codes_reverse.keys().isdisjoint((text, f"{text}</w>"))
-
-    @staticmethod
-    def describe(numbers: Dict[str, Any]) -> List[str]:
-        words = [f"{name} {n['tokens']:,} ({n['types']:,} types)" for name, n in numbers["words"].items()]
-        return [
-            f"words: {', '.join(words)}; together {numbers['types']:,} types",
-            f"BPE merges: {numbers['merges']:,}",
-        ]
-
-    @staticmethod
-    def is_marked(token: str) -> bool:
-        return token.endswith(MARKER)
 
 
 def _apply(bpe: BPE, lines: Sequence[str]) -> List[str]:
@@ -203,23 +191,20 @@ def learn(
             frequent first, as ``subword-nmt apply-bpe --vocabulary`` reads them.
 
     Raises:
-        Failure: there are no words.
+        Failure: there is nothing to merge.
     """
     sides: List[Counter[str]] = []
     for path in paths:
         with path.open(encoding="utf-8") as lines:
             sides.append(get_vocabulary(lines, num_workers=workers))
     words: Counter[str] = sum(sides, Counter())
-    if not words:
-        raise Failure(f"no words in {', '.join(map(str, paths))}: nothing to learn BPE from")
-    if max(map(len, words)) == 1:
+    if max(map(len, words), default=0) < 2:
         raise Failure("no word has two characters, and BPE merges those of a word: give --subwords sentencepiece")
-    with replacing(out) as file:
-        codes = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
-        with contextlib.redirect_stderr(sys.stderr if sys.stderr.isatty() else io.StringIO()):  # its bar
-            learn_bpe([f"{word} {count}" for word, count in words.items()], codes, merges, is_dict=True)
-        codes.detach()
-        written = Path(file.name).read_text(encoding="utf-8")
+    codes = io.StringIO()
+    with contextlib.redirect_stderr(sys.stderr if sys.stderr.isatty() else io.StringIO()):  # its bar
+        learn_bpe([f"{word} {count}" for word, count in words.items()], codes, merges, is_dict=True)
+    written = codes.getvalue()
+    write_text(out, written)
     for counts, path in zip(sides, vocabularies):
         bpe, subwords = BPE(io.StringIO(written)), Counter[str]()
         for word, count in counts.items():  # each word once: that command applies the codes to the whole text

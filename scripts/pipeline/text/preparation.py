@@ -2,10 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, List, Sequence
 
 from ..command import Failure, say, script_name
-from ..files import read_as, replacing, replacing_folder, sha256, write_json
+from ..files import copy, read_json, replacing_folder, sha256, write_json
 from ..prepared import NAME
 from ..steps import Steps
 from .blocks import over_blocks
@@ -47,7 +47,7 @@ class Preparation(Steps):
         if given is not None:
             return int(given)
         unit = "pairs" if len(self.langs) > 1 else "lines"
-        count = int(read_as(self.folder / "raw/train.json", Dict[str, Any], self.again)[unit])
+        count = int(read_json(self.folder / "raw/train.json", self.again)[unit])
         size = max(default_size(count), least())
         say(f"{option} {size}: the default for {count:,} training {unit}")
         return size
@@ -64,20 +64,17 @@ class Preparation(Steps):
         like = self.args.like
         if like is None:
             return self.step(name, outputs, work)
-
         numbers, *files = outputs
         if missing := [file for file in files if not (like / file).is_file()]:
             raise Failure(f"--like {like}: {missing[0]} is missing there: name a folder of prepare.sh or average.sh")
         self.setting(f"like {' '.join(sha256(like / file) for file in files)}")
 
-        def copy() -> None:
+        def take() -> None:
             for file in files:
-                with replacing(self.folder / file) as out:
-                    out.write((like / file).read_bytes())
-            learned = read_as(like / NAME, Dict[str, Any], self.again)[numbers.removesuffix(".json")]
-            write_json(self.folder / numbers, learned)
+                copy(like / file, self.folder / file)
+            write_json(self.folder / numbers, read_json(like / NAME)[numbers.removesuffix(".json")])
 
-        self.step(name, outputs, copy)
+        self.step(name, outputs, take)
 
     def split(self, name: str, source: str, target: str, way: Callable[[str], Split]) -> None:
         """The step ``name``: splits each file of one folder, by what ``way`` gives for its language, into another."""

@@ -12,7 +12,7 @@ import tempfile
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from ..command import Failure, whole_number
 from ..files import replacing, write_json
@@ -48,21 +48,16 @@ class SentencePiece(Text):
             type=whole_number(5), metavar="N", help="most pieces (default: by the size of the training set)"
         )
     }
-    tokens = unit = "pieces"
+    tokens = "pieces"
     codes = "sentencepiece.bpe.model"
     figure = "on the pieces of SentencePiece"
 
     def apply(self, lines: Sequence[str]) -> List[str]:
-        return _apply(self.model, lines)
+        return _apply(self.learned, lines)
 
     def text(self, printed: Sequence[str]) -> List[str]:
-        lines = [" ".join(known(line)) for line in printed]
-        if any(map(BYTES.search, lines)) and self._byte_fallback():
-            lines = [BYTES.sub(_characters, line) for line in lines]
+        lines = [BYTES.sub(_characters, " ".join(known(line))) for line in printed]
         return [line.replace(" ", "").replace(SPACE, " ").strip() for line in lines]
-
-    def check(self, lang: str, name: str, lines: Iterable[str]) -> None:
-        library()
 
     def prepare(self, preparation: Preparation) -> Dict[str, str]:
         model, sides = preparation.folder / self.codes, preparation.train("raw")
@@ -80,9 +75,6 @@ class SentencePiece(Text):
         preparation.split("apply-sentencepiece", "raw", self.tokens, way)
         return {"pieces": str(pieces)}
 
-    def load(self, remedy: str, types: Sequence[str] = ()) -> None:
-        self.model = self.check_codes(self._file(self.codes, remedy), types, remedy)
-
     @staticmethod
     def read(path: Path, remedy: str) -> Any:
         """SentencePiece's processor with this model."""
@@ -99,22 +91,6 @@ class SentencePiece(Text):
             return bool(codes.piece_to_id(text) != codes.unk_id())
 
         return is_piece(token) or not all(map(is_piece, token))  # the library joins unknown characters to one token
-
-    @staticmethod
-    def describe(numbers: Dict[str, Any]) -> List[str]:
-        covered = "all" if numbers["coverage"] == 1 else f"those of {numbers['coverage']:.2%} of the text"
-        characters = f"characters: {numbers['characters']:,}, of which {covered} are pieces"
-        return [characters, f"pieces of SentencePiece: {numbers['pieces']:,}"]
-
-    @staticmethod
-    def is_marked(token: str) -> bool:
-        return token.startswith(SPACE)
-
-    def _byte_fallback(self) -> bool:
-        """Whether the model has pieces for bytes; without it ``<0x41>`` is text that it does not know."""
-        path = self.folder / self.codes
-        model = self.read(path, "run scripts/average.sh again") if path.is_file() else None
-        return model is not None and bool(model.is_byte(model.piece_to_id("<0x00>")))
 
 
 def library() -> Any:
@@ -146,17 +122,12 @@ def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
     Raises:
         Failure: the text has too many characters for this number of pieces, or none.
     """
-    if not any(sentence.strip() for sentence in sentences(paths, 1)):
-        raise Failure(f"no words in {', '.join(map(str, paths))}: nothing to learn pieces from")
     try:
-        model, numbers = in_process(partial(train, paths, pieces))
+        model, numbers = in_process(partial(train, paths, pieces), "learn-sentencepiece")
     except RuntimeError as error:
-        if "required_chars" in str(error):
-            enough = enough_pieces(paths)
-            raise Failure(
-                f"--vocabulary {pieces} is too small for the characters of the text: raise it to {enough}"
-            ) from None
-        raise Failure(f"SentencePiece cannot learn from {' and '.join(map(str, paths))}: {error}") from None
+        small = "required_chars" in str(error)
+        reason = f"--vocabulary {pieces} is too small for its characters: raise it to {enough_pieces(paths)}"
+        raise Failure(f"no pieces from {' and '.join(map(str, paths))}: {reason if small else error}") from None
     with replacing(out) as file:
         file.write(model)
     return {"pieces": library().SentencePieceProcessor(model_proto=model).get_piece_size(), **numbers}

@@ -8,7 +8,7 @@ from .base import Text, known
 class Tokens(Text):
     """Sentences are tokens with spaces between them, on both sides of the model."""
 
-    applies_to = ()
+    applies_to = ("binarized",)
     figure = "on the tokens as trained"
 
     def apply(self, lines: Sequence[str]) -> List[str]:

@@ -1,13 +1,13 @@
 """The engines that search for translations: fairseq, or CTranslate2 on an exported copy of the model.
 
-Both translate BPE tokens to BPE tokens, as text, with beam search and ``score / length^lenpen``, ``</s>`` counted.
+Both translate tokens to tokens, as text, with beam search and ``score / length^lenpen``, ``</s>`` counted.
 """
 
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Sized, Tuple, Union
 
-import msgspec
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
@@ -17,7 +17,7 @@ from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
 
 from ..command import LONGEST, say
-from ..files import read_as
+from ..files import read_json
 from ..provenance import CPU_INFO
 
 WORKER_TOKENS = 1000
@@ -28,11 +28,18 @@ Found = Tuple[List[str], int]
 """Translations, and how many of them are as long as the search allows."""
 
 
-class Config(msgspec.Struct):
-    """What an exported model says of itself."""
+@dataclass(frozen=True)
+class Search:
+    """How to search."""
 
-    max_source_positions: int
-    max_target_positions: int
+    beam: int = 4
+    """Hypotheses kept."""
+    lenpen: float = 0.6
+    """Exponent of the length in the score of a hypothesis."""
+    max_tokens: int = 4000
+    """Padded source tokens to translate at once."""
+    limit: int = LONGEST
+    """Tokens of a translation before ``</s>``, at most."""
 
 
 class FairseqEngine:
@@ -41,37 +48,27 @@ class FairseqEngine:
     Args:
         folder: the model folder.
         languages: source and target.
-        beam: hypotheses kept in the search.
-        lenpen: exponent of the length in the score of a hypothesis.
-        max_tokens: padded source tokens to translate at once.
-        limit: tokens of the longest translation.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        languages: Tuple[str, str],
-        beam: int,
-        lenpen: float,
-        max_tokens: int,
-        limit: int = LONGEST,
-    ) -> None:
+    def __init__(self, folder: Path, languages: Tuple[str, str], search: Search) -> None:
         named = dict(zip(("source_lang", "target_lang"), languages))  # which the checkpoint may lack
-        self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=max_tokens, **named)
+        most = search.max_tokens
+        self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=most, **named)
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
         self.hub.eval()
         if torch.cuda.is_available():
             self.hub.cuda()
-        self.beam, self.lenpen, self.max_tokens = beam, lenpen, max_tokens
+        self.options = search
         self.longest = int(self.hub.max_positions[0])
         """tokens of the longest source that the model accepts, ``</s>`` counted"""
-        self.max_length = min(limit, int(self.hub.max_positions[1]) - 1)
+        self.max_length = min(search.limit, int(self.hub.max_positions[1]) - 1)
         """tokens of the longest translation that the search makes, before ``</s>``"""
 
     def search(self, sources: Sequence[str]) -> Found:
-        tokens = [self.hub.binarize(source) for source in sources]
-        self.hub.cfg.dataset.max_tokens = max([self.max_tokens, *map(len, tokens)])  # fairseq refuses a longer source
-        results = self.hub.generate(tokens, beam=self.beam, lenpen=self.lenpen, max_len_b=self.max_length)
+        tokens, options = [self.hub.binarize(source) for source in sources], self.options
+        most = max([options.max_tokens, *map(len, tokens)])  # fairseq refuses a longer source
+        self.hub.cfg.dataset.max_tokens = most
+        results = self.hub.generate(tokens, beam=options.beam, lenpen=options.lenpen, max_len_b=self.max_length)
         found = [hypotheses[0]["tokens"] for hypotheses in results]
         return list(map(self.hub.string, found)), _full(found, self.max_length)
 
@@ -82,28 +79,20 @@ class CTranslate2Engine:
     On a CPU it has a worker of one thread for each of PyTorch's threads, which share the weights.
 
     Args:
-        folder, beam, lenpen, max_tokens, limit: as in :class:`FairseqEngine`.
+        folder: the model folder.
         quantization: number format of the export; None: ``float32``.
 
     Raises:
         CheckpointError, ValueError: :func:`fairseq_rope.export.export` fails, or the export is damaged.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        beam: int,
-        lenpen: float,
-        max_tokens: int,
-        quantization: Optional[str] = None,
-        limit: int = LONGEST,
-    ) -> None:
+    def __init__(self, folder: Path, search: Search, quantization: Optional[str] = None) -> None:
         package = engine()
         on_gpu = package.get_cuda_device_count() > 0
         self.workers = 1 if on_gpu else torch.get_num_threads()
         model = exported(folder, quantization)
-        config = read_as(model / "config.json", Config, f"remove {model}")
-        self.longest = config.max_source_positions
+        config = read_json(model / "config.json", f"remove {model}")
+        self.longest = int(config["max_source_positions"])
         try:
             self.translator = package.Translator(str(model), device="auto", inter_threads=self.workers, intra_threads=1)
             self.translator.translate_batch([["a"]], max_decoding_length=1)  # on a GPU, this loads its libraries
@@ -112,9 +101,9 @@ class CTranslate2Engine:
             raise ValueError(f"CTranslate2 cannot use {model} ({error}): remove it{hide}") from None
         if self.translator.device == "cpu" and saturates(quantization):
             say(f"this processor has no VNNI, without which {quantization} is less exact: compare BLEU without it")
-        self.max_length = min(limit, config.max_target_positions - 1)
-        self.max_tokens = max_tokens if on_gpu else min(max_tokens, WORKER_TOKENS)
-        self.options = {**search_options(beam, lenpen, self.max_length), "batch_type": "tokens"}
+        self.max_length = min(search.limit, int(config["max_target_positions"]) - 1)
+        self.max_tokens = search.max_tokens if on_gpu else min(search.max_tokens, WORKER_TOKENS)
+        self.options = {**search_options(search.beam, search.lenpen, self.max_length), "batch_type": "tokens"}
 
     def search(self, sources: Sequence[str]) -> Found:
         tokens = [source.split() for source in sources]
@@ -140,20 +129,13 @@ Engine = Union[FairseqEngine, CTranslate2Engine]
 
 
 def build_engine(
-    name: str,
-    folder: Path,
-    languages: Tuple[str, str],
-    beam: int,
-    lenpen: float,
-    max_tokens: int,
-    quantization: Optional[str] = None,
-    limit: int = LONGEST,
+    name: str, folder: Path, languages: Tuple[str, str], search: Search, quantization: Optional[str] = None
 ) -> Engine:
     """The engine of this name. With ``auto``: CTranslate2, the faster one on a CPU, unless it cannot translate.
 
     Args:
         name: ``fairseq``, ``ctranslate2`` or ``auto``.
-        folder, languages, beam, lenpen, max_tokens, quantization, limit: as in the engines.
+        folder, languages, search, quantization: as in the engines.
 
     Raises:
         CheckpointError, ValueError: as the engines do.
@@ -161,17 +143,14 @@ def build_engine(
     automatic = name == "auto"
     if automatic and (torch.cuda.is_available() or importlib.util.find_spec("ctranslate2") is None):
         name = "fairseq"
-    if name == "fairseq":
-        return FairseqEngine(folder, languages, beam, lenpen, max_tokens, limit)
-    try:
-        return CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization, limit)
-    except CheckpointError:
-        raise
-    except (ValueError, OSError) as error:
-        if not automatic:
-            raise
-        say(f"fairseq translates, because CTranslate2 cannot: {error}")
-        return FairseqEngine(folder, languages, beam, lenpen, max_tokens, limit)
+    if name != "fairseq":
+        try:
+            return CTranslate2Engine(folder, search, quantization)
+        except (ValueError, OSError) as error:
+            if not automatic or isinstance(error, CheckpointError):
+                raise
+            say(f"fairseq translates, because CTranslate2 cannot: {error}")
+    return FairseqEngine(folder, languages, search)
 
 
 def tokens_at_once(sources: Sequence[Sequence[str]], workers: int, most: int) -> int:
@@ -184,7 +163,7 @@ def search_options(beam: int, lenpen: float, max_length: int) -> Dict[str, Any]:
     """The options of ``ctranslate2.Translator.translate_batch`` that give fairseq's search.
 
     Args:
-        beam, lenpen: as in :class:`FairseqEngine`.
+        beam, lenpen: as in :class:`Search`.
         max_length: tokens of a translation before ``</s>``.
     """
     return dict(

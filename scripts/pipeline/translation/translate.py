@@ -10,11 +10,8 @@ Example: echo "The old king sees a dog." | scripts/translate.sh runs/demo/roform
 import argparse
 import itertools
 import logging
-import os
-import select
-import signal
 import sys
-from typing import TYPE_CHECKING, Callable, Iterator, List, Sequence, TypeVar
+from typing import TYPE_CHECKING, Iterator, List, Sequence, TypeVar
 
 from tqdm import tqdm
 
@@ -23,7 +20,6 @@ from ..command import BEAM, LENPEN, Failure, Parser, as_failure, run, say, scrip
 if TYPE_CHECKING:
     from .translator import Translator
 
-ENGINES = ("auto", "fairseq", "ctranslate2")
 CHUNK, BLOCKS = 200, 20  # sentences or blocks at a time
 Item = TypeVar("Item")
 
@@ -33,51 +29,41 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("run", type=to_path, help="model folder: output of scripts/train.sh and scripts/average.sh")
     parser.add_argument("--beam", type=BEAM, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="auto",
-        help="program that translates: ctranslate2, which exports the model first, once per checkpoint; fairseq; or "
-        "auto: ctranslate2 on a CPU, if it is installed and knows the position encoding (default)",
+    text = (
+        "program that translates: ctranslate2, which exports the model first, once per checkpoint; fairseq; or auto: "
+        "ctranslate2 on a CPU, if it is installed and knows the position encoding (default)"
     )
+    parser.add_argument("--engine", choices=("auto", "fairseq", "ctranslate2"), default="auto", help=text)
     parser.add_argument("--quantization", help="number format for ctranslate2, such as int8 (default: float32)")
-    parser.add_argument(
-        "--interactive", action="store_true", help="answer each line before reading the next, as in a terminal"
-    )
-    parser.add_argument(
-        "--cut", action="store_true", help="of lines that are too long for the model, translate the beginning"
-    )
+    text = "answer each line before reading the next, as in a terminal"
+    parser.add_argument("--interactive", action="store_true", help=text)
+    text = "of lines that are too long for the model, translate the beginning"
+    parser.add_argument("--cut", action="store_true", help=text)
     text = "translate documents, with empty lines between them, in blocks as long as those of the training"
     parser.add_argument("--documents", action="store_true", help=text)
     args = parser.parse_args(argv)
-    if args.documents and (args.interactive or sys.stdin.isatty()):
+    args.interactive |= sys.stdin.isatty()
+    if args.documents and args.interactive:
         parser.error("--documents reads the whole text first: give it on stdin, without --interactive")
     if args.quantization and args.engine == "fairseq":
         parser.error("--quantization is for --engine ctranslate2")
-    if args.quantization:
-        args.engine = "ctranslate2"
     logging.disable(logging.INFO)  # what fairseq says
-    if args.interactive or sys.stdin.isatty():
-        _answer(args)
-    else:
-        _translate(args, _read_all())
+    if args.interactive:
+        return _answer(args)
+    text = _decode(sys.stdin.buffer.read())
+    _translate(args, text.removesuffix("\n").split("\n") if text else [])
 
 
 def _load(args: argparse.Namespace) -> "Translator":
-    from .translator import Translator  # imports fairseq
+    from .engines import Search  # these import fairseq
+    from .translator import Translator
 
     checkpoint = args.run / "checkpoint.pt"
     if not checkpoint.is_file():
         raise Failure(f"{checkpoint}: no such checkpoint: run scripts/average.sh --run {args.run} --data DATA first")
+    engine = "ctranslate2" if args.quantization else args.engine
     with as_failure():
-        return Translator(
-            args.run,
-            args.beam,
-            float(args.lenpen),
-            engine=args.engine,
-            quantization=args.quantization,
-            documents=args.documents,
-        )
+        return Translator(args.run, Search(args.beam, float(args.lenpen)), engine, args.quantization, args.documents)
 
 
 def _answer(args: argparse.Namespace) -> None:
@@ -88,23 +74,19 @@ def _answer(args: argparse.Namespace) -> None:
     translator = _load(args)
     if terminal:
         say("type a sentence and press Enter; Ctrl-D ends")
-        wait = _line_or_signal()
     try:
         for number in itertools.count(1):
             if terminal:
                 print("> ", end="", file=sys.stderr, flush=True)
-                wait()
             line = sys.stdin.buffer.readline()
             if not line:
                 return
             answer = ""
             try:
-                sources = translator.split([_decode(line).removesuffix("\n")], number, args.cut)
-                (answer,) = translator.search(sources)
+                text = _decode(line, f"line {number}: the input").removesuffix("\n")
+                (answer,) = translator.search(translator.split([text], number, args.cut))
                 problem = f"line {number}: its translation {_may_be_cut(translator)}" if translator.cut else ""
             except Failure as error:
-                problem = f"line {number}: {error}"
-            except ValueError as error:
                 problem = str(error)
             if problem:
                 print(f"{script_name()}: {problem}", file=sys.stderr, flush=True)
@@ -114,25 +96,12 @@ def _answer(args: argparse.Namespace) -> None:
             print(file=sys.stderr)  # the shell's prompt begins a line of its own
 
 
-def _line_or_signal() -> Callable[[], object]:
-    """What waits for a line, or for a signal: Python's reading overlooks one that comes just before it begins."""
-    signals, writer = os.pipe()
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer)
-    return lambda: select.select([sys.stdin, signals], [], [])
-
-
-def _decode(text: bytes) -> str:
+def _decode(text: bytes, name: str = "the input") -> str:
     """Raises Failure if the text is not UTF-8."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Failure(f"the input is not UTF-8 (byte {error.start}): convert it with iconv") from None
-
-
-def _read_all() -> List[str]:
-    text = _decode(sys.stdin.buffer.read())
-    return text.removesuffix("\n").split("\n") if text else []
+        raise Failure(f"{name} is not UTF-8 (byte {error.start}): convert it with iconv") from None
 
 
 def _translate(args: argparse.Namespace, lines: Sequence[str]) -> None:
@@ -144,8 +113,7 @@ def _translate(args: argparse.Namespace, lines: Sequence[str]) -> None:
     translator = _load(args)
     sources: List[str] = []
     for chunk in _chunks(lines, "split"):
-        with as_failure():
-            sources += translator.split(chunk, len(sources) + 1, args.cut)
+        sources += translator.split(chunk, len(sources) + 1, args.cut)
     if args.documents:
         return _translate_documents(translator, sources)
     cut = 0

@@ -1,6 +1,7 @@
 """A trained model with the text processing of ``scripts/prepare.sh`` around it."""
 
-from itertools import groupby
+from dataclasses import replace
+from itertools import groupby, islice
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
@@ -10,7 +11,9 @@ from ..command import LONGEST, Failure, say
 from ..prepared import read_prepared
 from ..text import text_processing
 from ..text.segments import join_segments, packed, split_segments
-from .engines import build_engine
+from .engines import Search, build_engine
+
+USUAL = Search()
 
 
 class Translator:
@@ -18,9 +21,7 @@ class Translator:
 
     Args:
         folder: the model folder.
-        beam: hypotheses kept in the search.
-        lenpen: exponent of the length in the score of a hypothesis.
-        max_tokens: padded source tokens to translate at once.
+        search: how to search.
         engine: ``fairseq``, ``ctranslate2``, or ``auto``: see :func:`.engines.build_engine`.
         quantization: number format of CTranslate2's copy of the model; None: ``float32``.
         documents: whether to translate documents, by :meth:`search_blocks`, with a model that was trained on some.
@@ -34,9 +35,7 @@ class Translator:
     def __init__(
         self,
         folder: Path,
-        beam: int = 4,
-        lenpen: float = 0.6,
-        max_tokens: int = 4000,
+        search: Search = USUAL,
         engine: str = "fairseq",
         quantization: Optional[str] = None,
         documents: bool = False,
@@ -52,8 +51,9 @@ class Translator:
         """of the longest training block; 0: the model was trained on sentences"""
         if documents and not self.block_tokens:
             raise Failure(f"{folder} was trained on sentences: leave out --documents, or train on documents")
-        limit = 2 * self.block_tokens + LONGEST if documents else LONGEST
-        self.engine = build_engine(engine, folder, (source, target), beam, lenpen, max_tokens, quantization, limit)
+        if documents:
+            search = replace(search, limit=2 * self.block_tokens + LONGEST)
+        self.engine = build_engine(engine, folder, (source, target), search, quantization)
         self.cut = 0
         """translations of the last search that are as long as the search allows, and may be cut"""
 
@@ -65,28 +65,24 @@ class Translator:
             cut: whether to keep the beginning of a sentence that is longer than the model accepts, and say so.
 
         Raises:
-            ValueError: a sentence is longer than that, and ``cut`` is not set.
+            Failure: a sentence is longer than that, and ``cut`` is not set.
         """
         sources, most = self.processing.split(sentences), self.engine.longest - 1  # </s> comes to them
         for i, tokens in enumerate(source.split() for source in sources):
             if len(tokens) > most:
                 problem = f"line {first + i}: {len(tokens):,} tokens, and the model takes {most:,} at most"
                 if not cut:
-                    raise ValueError(f"{problem}: split it, or give --cut")
+                    raise Failure(f"{problem}: split it, or give --cut")
                 say(f"{problem}: its beginning is translated")
                 sources[i] = " ".join(tokens[:most])
         return sources
 
     def search(self, sources: Sequence[str]) -> List[str]:
         """Translations of the tokens of sentences; that of an empty sentence is empty."""
-        given = {i: source for i, source in enumerate(sources) if source}
-        translations = [""] * len(sources)
-        self.cut = 0
-        if given:
-            hypotheses, self.cut = self.engine.search(list(given.values()))
-            for i, translation in zip(given, self.processing.join(hypotheses)):
-                translations[i] = translation
-        return translations
+        given = [source for source in sources if source]
+        hypotheses, self.cut = self.engine.search(given) if given else ([], 0)
+        texts = iter(self.processing.join(hypotheses))
+        return [next(texts) if source else "" for source in sources]
 
     def blocks(self, sources: Sequence[str]) -> List[List[int]]:
         """The numbers of the lines that make each block of a text; empty lines, which end documents, are in none."""
@@ -113,14 +109,6 @@ class Translator:
             self.cut += cut
             segments = iter(" ".join(split_segments(tokens)) for tokens in again)
             for i in wrong:
-                split[i] = [next(segments) for _ in blocks[i]]
+                split[i] = list(islice(segments, len(blocks[i])))
         texts = iter(self.processing.join([segment for block in split for segment in block]))
-        return [[next(texts) for _ in block] for block in split], len(wrong)
-
-    def translate(self, sentences: Sequence[str]) -> List[str]:
-        """Translates raw sentences.
-
-        Raises:
-            ValueError: a sentence is longer than the model accepts.
-        """
-        return self.search(self.split(sentences))
+        return [list(islice(texts, len(block))) for block in split], len(wrong)

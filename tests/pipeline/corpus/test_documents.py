@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.corpus import prepare_text
 from pipeline.corpus.documents import copy_documents, documents, find_files, held_out
-from pipeline.corpus.lines import CorpusError
 
 
 @pytest.fixture
@@ -43,13 +43,10 @@ def test_a_name_stands_for_a_file_a_folder_or_the_files_that_begin_with_it(write
     assert find_files(str(files["training.en"])) == [files["training.en"]]
     assert find_files(str(tmp_path / "train")) == [files["train.de.gz"], files["train.en"]]
     assert find_files(f"{tmp_path}/books") == [files["books/a.md"], files["books/b/2.md"]]
-    again = write("train.en.gz", "x\n")
-    with pytest.raises(CorpusError, match=r"train\.en is there twice, plain and as \.gz: remove one"):
-        find_files(str(tmp_path / "train"))
-    again.rename(again.with_name("train.en~"))
+    write("train.en~", "x\n")
     assert find_files(str(tmp_path / "train")) == [files["train.de.gz"], files["train.en"]]
     for name in ("valid", "train.e", "books/a.md/x"):
-        with pytest.raises(CorpusError, match=r"no such file or folder, nor .*\.\*, or an empty folder"):
+        with pytest.raises(Failure, match=r"no such file or folder, nor .*\.\*, or an empty folder"):
             find_files(str(tmp_path / name))
 
 
@@ -87,7 +84,7 @@ def test_documents_are_held_out_by_their_text_alone(write, tmp_path):
         ("", r"no document for the set 'test'"),
         (" \n\t\n\r\n\n", "no document for the set"),
         (b"fine\n\xff\n", "line 2: not UTF-8"),
-        ("a" * 100001, "line 1: longer than 100,000 bytes"),
+        ("a" * 100001, "line 1: 100,001 characters"),
         ("{", "line 1: "),
         ('{"A": "a"}\n[1]', "line 2: "),
         ('{"A": 1}', "line 1: .*keep only the entries that are text"),
@@ -96,7 +93,7 @@ def test_documents_are_held_out_by_their_text_alone(write, tmp_path):
 def test_text_that_cannot_be_used_is_refused_and_leaves_nothing(write, tmp_path, content, message):
     name = "in.jsonl" if content[:1] == "{" else "in"
     good, bad = write("good", "x"), write(name, content)
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(Failure, match=message):
         copy_documents({"train": [good], "test": [bad]}, tmp_path / "raw", "en")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good", name]
 
@@ -108,6 +105,3 @@ def test_a_line_of_json_may_be_a_long_document(write, tmp_path):
     words = [word for name, path in sets.items() for word in (f"--{name}", str(path))]
     prepare_text.main([*words, "--merges", "9", "--out", str(tmp_path / "out")])
     assert (tmp_path / "out/raw/train.en").read_text() == "train" + text
-    endless = json.dumps({"text": "One.\n" + "word " * 30000})
-    with pytest.raises(CorpusError, match=r"in\.jsonl, 'text', line 2: longer than 100,000 bytes"):
-        list(documents([write("in.jsonl", endless)]))

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.corpus.cleaning import clean
-from pipeline.corpus.lines import CorpusError, copy_sets, join, pairs, write_pairs
+from pipeline.corpus.lines import copy_sets, join, pairs, write_pairs
 from pipeline.corpus.prepare import main as prepare
 from pipeline.files import read_json
 
@@ -39,16 +39,16 @@ def test_only_a_newline_ends_a_line_also_in_gzipped_files(tmp_path):
 @pytest.mark.parametrize(
     "en,de,message",
     [
-        ("a\nb\n", "x\n", r"in.de has 1 lines but .*in.en has 2: the two sides must be aligned"),
-        ("a\n", "x\ny\nz\n", r"in.en has 1 lines but .*in.de has 3"),
+        ("a\nb\n", "x\n", r"in.de has 1 lines, the other side more: the two sides must be aligned"),
+        ("a\n", "x\ny\nz\n", r"in.en has 1 lines"),
         ("a\nb\n", b"x\n\xff\xfe\n", r"in.de, line 2: not UTF-8"),
-        ("a" * 100_001 + "\n", "x\n", r"in\.en, line 1: longer than 100,000 bytes"),
+        ("a" * 100_001 + "\n", "x\n", r"in\.en, line 1: 100,001 characters"),
         ("", "", "are empty"),
     ],
 )
 def test_bad_input_is_refused_and_leaves_nothing(tmp_path, en, de, message):
     prefix, out = write(tmp_path, en, de)
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(Failure, match=message):
         copy(prefix, out, LANGS)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.de", "in.en"]
 
@@ -68,7 +68,7 @@ def test_one_text_for_two_sets_is_refused(tmp_path):
         for lang in LANGS:
             (tmp_path / f"{name}.{lang}").write_text(text)
     train, test, out = str(tmp_path / "train"), str(tmp_path / "test"), tmp_path / "out"
-    with pytest.raises(Failure, match="test: the text of valid is that of test, too; give each of --train"):
+    with pytest.raises(Failure, match="test: another set has this text too; give each of --train"):
         prepare(["--train", train, "--valid", test, "--test", test, "--out", str(out)])
     assert not out.exists()
 
@@ -78,7 +78,7 @@ def test_cleaning_counts_each_rule(tmp_path):
     counts = clean(prefix, out, LANGS, max_length=3, ratio=1.5)
     assert counts == {"pairs": 5, "kept": 2, "dropped_too_short": 1, "dropped_too_long": 1, "dropped_ratio": 1}
     assert read(out) == ["a b\na b c\n", "x y\nx y\n"]
-    with pytest.raises(CorpusError, match="is left after cleaning: relax --max-length"):
+    with pytest.raises(Failure, match="is left after cleaning: relax --max-length"):
         clean(prefix, out, LANGS, max_length=0, ratio=1.5)
 
 
@@ -88,7 +88,7 @@ def test_a_default_ratio_that_does_not_suit_the_languages_is_refused_with_one_th
     for lang, factor in zip(LANGS, (lambda i: 1, lambda i: 2 + (i % 10 == 0))):
         text = "".join("a " * 4 * factor(i) + "\n" for i in range(40))
         (tmp_path / f"train.{lang}").write_text(text)
-    with pytest.raises(CorpusError) as refused:
+    with pytest.raises(Failure) as refused:
         clean(prefix, str(out), LANGS, 250, 1.5, most=0.1)
     assert "would drop 40 of 40 " in str(refused.value) and "give --ratio 3," in str(refused.value)
     assert not list(tmp_path.glob("out*"))

@@ -1,8 +1,8 @@
-"""The options of prepare.sh: their defaults, and which do not go together."""
+"""The options of prepare.sh and prepare_text.sh: their defaults, and which do not go together."""
 
 import pytest
 
-from pipeline.corpus.cleaning import clean
+from pipeline.corpus import prepare_text
 from pipeline.corpus.prepare import parse
 from pipeline.recipes import load_recipe, recipe_names
 from pipeline.text.preparation import default_size
@@ -12,14 +12,6 @@ SETS = ["--train", "a", "--valid", "b", "--test", "c", "--out", "d"]
 
 def options(*words):
     return parse([*SETS, *words])
-
-
-def refused(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        parse(["--out", "d", *words])
-    error = capsys.readouterr().err
-    assert ended.value.code == 2 and error.count("\n") == 1
-    return error
 
 
 def test_the_size_follows_from_the_number_of_pairs():
@@ -40,7 +32,14 @@ def test_the_size_follows_from_the_number_of_pairs():
 def test_the_settings_of_a_recipe_are_those_of_its_committed_results(recipe, line):
     args = options(*load_recipe(recipe).prepare_options)
     assert f"merges {args.merges}, max-length {args.max_length} ratio {args.ratio}" == line
-    assert (args.subwords, args.keep_hyphens, args.vocabulary_threshold) == ("bpe", False, None)
+    assert (args.subwords, args.keep_hyphens, args.vocabulary_threshold) == ("bpe", False, 0)
+
+
+def test_the_default_of_the_ratio_follows_from_the_way_of_splitting_and_is_a_careful_one():
+    assert [options(*words).ratio for words in ([], ["--subwords", "sentencepiece"], ["--ratio", "none"])] == [
+        *("1.5", "none", "none")
+    ]
+    assert options().most_dropped < options("--ratio", "1.5").most_dropped == 1
 
 
 def test_the_command_is_that_of_the_script_also_within_another(monkeypatch):
@@ -48,34 +47,40 @@ def test_the_command_is_that_of_the_script_also_within_another(monkeypatch):
     assert options("--workers", "1").command == "scripts/prepare.sh --train a --valid b --test c --out d --workers 1"
 
 
-def test_no_ratio_is_asked_of_pieces_in_two_scripts(tmp_path):
-    args = options("--subwords", "sentencepiece")
-    assert (args.ratio, options().ratio, options("--ratio", "none").ratio) == ("none", "1.5", "none")
-    assert options("--ratio", "1.5").ratio_given and not options().ratio_given
-    for lang, line in (("en", "a b c d e f g h"), ("zh", "x")):
-        (tmp_path / f"train.{lang}").write_text(f"{line}\n")
-    prefix, out = str(tmp_path / "train"), str(tmp_path / "clean")
-    assert clean(prefix, out, ("en", "zh"), 250, float("inf"))["kept"] == 1
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([*SETS, "--subwords", "sentencepiece", "--merges", "9"], "--merges"),
+        ([*SETS, "--vocabulary", "9"], "--vocabulary"),
+        ([*SETS, "--like", "x", "--merges", "9"], "--merges"),
+        ([*SETS, "--subwords", "none"], "--subwords"),
+        ([*SETS, "--codes", "x"], "--codes"),
+        ([*SETS, "--ratio", "0.5"], "--ratio"),
+        ([*SETS, "--train", "other"], "--train"),
+        ([*SETS, "--target", "en"], "--target"),
+        (["--train", "a", "--out", "d"], "--valid"),
+        (["--binarized", "x", "--out", "d"], "--subwords"),
+        (["--binarized", "x", "--subwords", "bpe", "--train", "a", "--out", "d"], "--train"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(capsys, words, named):
+    """They would be ignored."""
+    with pytest.raises(SystemExit) as ended:
+        parse(words)
+    assert ended.value.code == 2 and named in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([*SETS, "--subwords", "sentencepiece", "--merges", "9"], "--merges is for --subwords bpe"),
-        ([*SETS, "--subwords", "sentencepiece", "--keep-hyphens"], "--keep-hyphens is for --subwords bpe"),
-        ([*SETS, "--vocabulary", "9"], "--vocabulary is for --subwords sentencepiece"),
-        ([*SETS, "--subwords", "none"], "--subwords none is for --binarized"),
-        ([*SETS, "--codes", "x"], "--codes is for --binarized"),
-        ([*SETS, "--ratio", "0.5"], "argument --ratio: must be a number, at least 1, or none, not '0.5'"),
-        ([*SETS, "--ratio", "nan"], "not 'nan'"),
-        ([*SETS, "--subwords", "sentencepiece", "--merges", "0"], "--merges: must be a whole number, at least 1"),
-        ([*SETS, "--train", "other"], "--train is given twice: join its texts to one"),
-        (["--train", "a"], "the following arguments are required: --valid, --test"),
-        (["--binarized", "x"], "--binarized needs --subwords"),
-        (["--binarized", "x", "--subwords", "bpe", "--merges", "9"], "--merges is for raw text"),
-        (["--binarized", "x", "--subwords", "bpe", "--train", "9"], "--train is for raw text"),
-        (["--binarized", "x", "--subwords", "none", "--codes", "9"], "--codes is not for --subwords none"),
-    ],
+    "words", [[], ["--hold-out", "5", "--test", "a"], ["--test", "a"], ["--hold-out", "0"], ["--hold-out", "nan"]]
 )
-def test_options_that_do_not_go_together_are_refused(capsys, words, message):
-    assert message in refused(capsys, *words)
+def test_text_has_three_sets_or_a_part_is_held_out(capsys, words):
+    with pytest.raises(SystemExit) as ended:
+        prepare_text.parse(["--train", "a", "--out", "d", *words])
+    assert ended.value.code == 2 and "--hold-out" in capsys.readouterr().err
+
+
+def test_the_help_lists_the_options_of_all_ways(capsys):
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    said = capsys.readouterr().out
+    assert all(option in said for option in ("--merges", "--vocabulary", "--like", "--binarized", "--codes", "--ratio"))

@@ -5,7 +5,7 @@ import json
 import pytest
 from fairseq.criterions import sentence_prediction as fairseq
 
-from pipeline.corpus.lines import CorpusError
+from pipeline.command import Failure
 from pipeline.finetuning.tasks import TASKS, Example
 
 STSB = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
@@ -51,10 +51,10 @@ def test_every_task_reads_its_columns_in_which_quotes_are_text(tmp_path):
     ],
 )
 def test_a_broken_or_missing_file_is_named_with_its_line(tmp_path, task, content, line):
-    with pytest.raises(CorpusError, match=rf"{task}/train\.tsv not found"):
+    with pytest.raises(Failure, match=rf"{task}/train\.tsv not found"):
         TASKS[task].read(tmp_path)
     write(tmp_path, task, content)
-    with pytest.raises(CorpusError, match=rf"train\.tsv, line {line}: {task}"):
+    with pytest.raises(Failure, match=rf"train\.tsv, line {line}: {task}"):
         TASKS[task].read(tmp_path)
 
 

@@ -53,7 +53,7 @@ def test_an_error_in_a_process_is_one_of_the_caller(tmp_path):
     with pytest.raises(Failure, match="x: a process was ended: is there enough memory"):
         list(blocks.over_blocks(partial(fail, _kill_itself), source, 2, "x"))
     with pytest.raises(Failure, match="a process was ended: is there enough memory"):
-        blocks.in_process(_kill_itself)
+        blocks.in_process(_kill_itself, "x")
 
 
 def _kill_itself():
@@ -66,7 +66,7 @@ def test_an_interrupted_call_does_not_wait_for_the_other_process():
     signal.alarm(1)
     start = time.monotonic()
     with pytest.raises(ZeroDivisionError):
-        blocks.in_process(partial(time.sleep, 60))
+        blocks.in_process(partial(time.sleep, 60), "x")
     assert time.monotonic() - start < 20
 
 

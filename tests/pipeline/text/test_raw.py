@@ -5,12 +5,12 @@ import random
 import pytest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from pipeline.command import Failure
 from pipeline.text.detokenize import detokenize
 from pipeline.text.raw import check_raw
 
 from ...commands import ROOT
 from ..scoring.fake import SENTENCES
-from ..scoring.test_generated import refused
 
 LANGUAGES = {
     "de": SENTENCES,
@@ -48,10 +48,8 @@ def test_the_text_that_was_binarised_is_recognised_in_every_language(lang, hyphe
 def test_swapped_lines_stop_in_every_language(lang):
     lines = LANGUAGES[lang]
     swapped = [lines[1], lines[0], lines[2]]
-    refused(
-        lambda: check(as_binarised(lines, lang), swapped, lang),
-        *("raw/test.de: 2 of 3 lines are not the text that was binarised; line 1 is", "and was", "prepare.sh again"),
-    )
+    with pytest.raises(Failure, match=r"raw/test.de: 2 of 3 lines .* line 1 is .*prepare.sh again"):
+        check(as_binarised(lines, lang), swapped, lang)
 
 
 def test_unknown_words_stand_for_anything():
@@ -64,11 +62,13 @@ def test_unknown_words_stand_for_anything():
 
 @pytest.mark.parametrize("target", ["<<unk>> hund", "hund <<unk>>", "d <<unk>> hund <<unk>> e"])
 def test_what_is_known_beside_an_unknown_word_must_be_there(target):
-    refused(lambda: check([target], ["die katze"]), "1 of 1 lines")
+    with pytest.raises(Failure, match="1 of 1 lines"):
+        check([target], ["die katze"])
 
 
 def test_one_odd_line_among_a_thousand_is_no_other_text():
     lines = [f"Satz {i} von vielen." for i in range(2000)]
     targets = as_binarised(lines, "de")
     check(targets, [*lines[:-2], "★ ganz anders ★", "auch"])
-    refused(lambda: check(targets, [*lines[:-3], "Nein!", "★ ganz anders ★", "auch"]), "3 of 2000 lines", "line 1998")
+    with pytest.raises(Failure, match=r"3 of 2000 lines .*line 1998"):
+        check(targets, [*lines[:-3], "Nein!", "★ ganz anders ★", "auch"])

@@ -81,7 +81,7 @@ def test_a_new_way_is_a_class_and_a_line_of_the_registry(tmp_path, monkeypatch):
     assert read_prepared(tmp_path / "text", "").is_text
 
 
-def test_bytes_of_unknown_characters_become_characters_again(learned, tmp_path):
+def test_bytes_of_unknown_characters_become_characters_again(tmp_path):
     """A model with byte_fallback, as users may bring it; ``prepare.sh`` learns none."""
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(ENGLISH), model_prefix=str(tmp_path / "m"), vocab_size=290, byte_fallback=True
@@ -92,9 +92,6 @@ def test_bytes_of_unknown_characters_become_characters_again(learned, tmp_path):
     sentences = ["A 5€ dog für me.", "狗", "The old king"]
     tokens = ours.split(sentences)
     assert "<0xE2>" in tokens[0] and ours.join(tokens) == ours.text(tokens) == sentences
-    (tmp_path / MODEL).write_bytes(learned.read_bytes())  # without such pieces it is text that looks like them
-    ours.load("")
-    assert ours.join(ours.split(["The address <0x41> is read."])) == ["The address <0x41> is read."]
 
 
 def test_pieces_are_those_of_the_library_and_of_fairseq(folder, learned):
