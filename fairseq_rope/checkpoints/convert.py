@@ -72,7 +72,7 @@ def change_model(path: Path, fields: Mapping[str, Any], seed: int, dictionaries:
         change = positions.convert_checkpoint(state, fields, seed)
         state, said = change.state, [change.report(seed)]
     if dictionaries:
-        state = vocabulary.grow(state, dictionaries)
+        state = vocabulary.grow(state, dictionaries, seed)
         said.append(f"for {', '.join(model_configuration(state).dictionaries.values())}")
     save_checkpoint(state, out)
     became = f"{path} as {model_configuration(state).arch}, without the optimizer's state"

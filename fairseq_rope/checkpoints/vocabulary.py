@@ -4,8 +4,8 @@
 
     fairseq-rope convert CHECKPOINT --dictionary DATA/bin/dict.de.txt --out FILE
 
-A new row is the mean of the old ones, so that a new type begins as an average word. ``prepare.sh --add-tokens`` makes
-such dictionaries.
+New rows are drawn as in a new training, and their biases are 0; rows that were the mean of the old ones learned more
+slowly (docs/trained-model.md). ``prepare.sh --add-tokens`` makes such dictionaries.
 """
 
 from pathlib import Path
@@ -16,6 +16,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..loading import TABLE, digest
+from ..masked_lm import INITIAL_STD
 from .configuration import model_configuration, with_configuration
 from .fairseq_transformer import kind_of_arch
 from .files import CheckpointError
@@ -26,12 +27,13 @@ OUTPUTS = ("output_projection.weight", "output_projection.bias", "lm_head.weight
 MASK = "<mask>"
 
 
-def grow(state: Dict[str, Any], paths: Sequence[Path]) -> Dict[str, Any]:
+def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[str, Any]:
     """A copy of a checkpoint for larger dictionaries, without the optimizer's state.
 
     Args:
         state: of a model of this plugin.
         paths: the dictionary of both sides, or those of source and target.
+        seed: of the new rows.
 
     Raises:
         CheckpointError: a dictionary cannot be read, or is not the old one with further types at its end.
@@ -59,7 +61,8 @@ def grow(state: Dict[str, Any], paths: Sequence[Path]) -> Dict[str, Any]:
         for name in tables:
             if len(model[name]) != old:
                 raise CheckpointError(f"{name} has {len(model[name])} rows, and the dictionary had {old} types")
-            model[name] = _with_rows(model[name], len(symbols), at=old - (before[-1] == MASK))
+            std = INITIAL_STD if before[-1] == MASK else model[name].size(-1) ** -0.5
+            model[name] = _with_rows(model[name], len(symbols), old - (before[-1] == MASK), std, seed)
         digests[side] = digest(dictionary)
     cfg.dictionaries = digests
     grown = {**with_configuration(state, cfg), "model": model}
@@ -80,8 +83,9 @@ def _digest(symbols: List[str]) -> str:
     return digest(dictionary)
 
 
-def _with_rows(table: Tensor, rows: int, at: int) -> Tensor:
-    """``table`` with new rows from ``at`` on, each the mean of the old ones."""
-    mean = table.float().mean(0, keepdim=True).type_as(table)
-    new = mean.repeat(rows - len(table), *[1] * (table.dim() - 1))
-    return torch.cat([table[:at], new, table[at:]])
+def _with_rows(table: Tensor, rows: int, at: int, std: float, seed: int) -> Tensor:
+    """``table`` with new rows from ``at`` on; equal tables, which a model may share, stay equal."""
+    new = torch.zeros(rows - len(table), *table.shape[1:])
+    if table.dim() > 1:
+        new.normal_(std=std, generator=torch.Generator().manual_seed(seed))
+    return torch.cat([table[:at], new.type_as(table), table[at:]])

@@ -32,18 +32,28 @@ def locked(folder: Path, wait: float = WAIT) -> Iterator[None]:
         yield
         return
     made = not folder.is_dir()
-    folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / NAME)
     try:
-        lock.acquire(timeout=min(wait, WAIT))
+        _acquire(lock, folder, min(wait, WAIT))
     except Timeout:
         if wait <= WAIT:
             raise Failure(f"another command works in {folder}: wait for it, or end it") from None
         say(f"waiting for another command that works in {folder}")
-        lock.acquire()
+        _acquire(lock, folder, -1)
     try:
         yield
     finally:
         if made and [path.name for path in folder.glob("*")] == [NAME]:  # a command that fails at once leaves none
             shutil.rmtree(folder)
         lock.release()
+
+
+def _acquire(lock: FileLock, folder: Path, timeout: float) -> None:
+    """Acquires the lock, also if its folder is missing, or another command removes it because it stayed empty."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=timeout)
+            return
+        except FileNotFoundError:
+            continue

@@ -5,12 +5,14 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
 from pipeline.command import Failure
 from pipeline.files import BLOCK, read_json, remove_leftovers, replacing, sha256, write_json, write_text
-from pipeline.lock import locked
+from pipeline.lock import AS_LONG_AS_IT_TAKES, locked
 from pipeline.paths import SCRIPTS
 from pipeline.steps import Steps
 
@@ -107,7 +109,7 @@ def test_what_is_done_in_a_read_only_folder_needs_no_lock_and_no_writing(tmp_pat
 
 def test_one_command_at_a_time_works_in_a_folder_and_a_killed_one_leaves_it(tmp_path):
     hold = f"with locked(Path({str(tmp_path)!r})): print('held', flush=True); time.sleep(60)"
-    program = f"import time; from pathlib import Path; from pipeline.lock import locked\n{hold}"
+    program = f"import time; from pathlib import Path; from pipeline.lock import AS_LONG_AS_IT_TAKES, locked\n{hold}"
     environ = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
     with subprocess.Popen([sys.executable, "-c", program], env=environ, stdout=subprocess.PIPE) as command:
         assert command.stdout.readline() == b"held\n"
@@ -134,3 +136,18 @@ def test_a_step_is_done_with_its_settings_and_those_before_it_while_its_outputs_
     with pytest.raises(Failure):
         step("three", fail)
     assert not list((tmp_path).glob(".stamps/*")) and step("three")
+
+
+def test_who_waits_for_a_folder_that_goes_makes_it_again(tmp_path):
+    folder, found = tmp_path / "run", []
+
+    def wait():
+        with locked(folder, AS_LONG_AS_IT_TAKES):
+            found.append(folder.is_dir())
+
+    with locked(folder):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        time.sleep(0.3)
+    waiting.join(timeout=20)
+    assert found == [True]
