@@ -11,7 +11,8 @@ import msgspec
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import CHECKPOINT
+from fairseq_rope.checkpoints.model_folder import CHECKPOINT, overrides
+from fairseq_rope.checkpoints.multilingual import Direction
 from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
@@ -40,7 +41,7 @@ class FairseqEngine:
 
     Args:
         folder: the model folder.
-        languages: source and target.
+        direction: source and target, with the tags that every sentence gets.
         beam: hypotheses kept in the search.
         lenpen: exponent of the length in the score of a hypothesis.
         max_tokens: padded source tokens to translate at once.
@@ -50,30 +51,33 @@ class FairseqEngine:
     def __init__(
         self,
         folder: Path,
-        languages: Tuple[str, str],
+        direction: Direction,
         beam: int,
         lenpen: float,
         max_tokens: int,
         limit: int = LONGEST,
     ) -> None:
-        named = dict(zip(("source_lang", "target_lang"), languages))  # which the checkpoint may lack
+        named = overrides(folder, direction)  # which the checkpoint may lack
         self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=max_tokens, **named)
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
+        if direction.target_tag:
+            self.hub.task.target_tag = self.hub.tgt_dict.index(direction.target_tag)
         self.hub.eval()
         if torch.cuda.is_available():
             self.hub.cuda()
-        self.beam, self.lenpen, self.max_tokens = beam, lenpen, max_tokens
-        self.longest = int(self.hub.max_positions[0])
+        self.direction, self.beam, self.lenpen, self.max_tokens = direction, beam, lenpen, max_tokens
+        self.longest = int(self.hub.max_positions[0]) - bool(direction.source_tag)
         """tokens of the longest source that the model accepts, ``</s>`` counted"""
         self.max_length = min(limit, int(self.hub.max_positions[1]) - 1)
         """tokens of the longest translation that the search makes, before ``</s>``"""
 
     def search(self, sources: Sequence[str]) -> Found:
-        tokens = [self.hub.binarize(source) for source in sources]
+        tokens = [self.hub.binarize(f"{self.direction.source_tag} {source}") for source in sources]
         self.hub.cfg.dataset.max_tokens = max([self.max_tokens, *map(len, tokens)])  # fairseq refuses a longer source
         results = self.hub.generate(tokens, beam=self.beam, lenpen=self.lenpen, max_len_b=self.max_length)
         found = [hypotheses[0]["tokens"] for hypotheses in results]
-        return list(map(self.hub.string, found)), _full(found, self.max_length)
+        first = bool(self.direction.target_tag)
+        return [self.hub.string(tokens[first:]) for tokens in found], _full(found, self.max_length)
 
 
 class CTranslate2Engine:
@@ -82,7 +86,7 @@ class CTranslate2Engine:
     On a CPU it has a worker of one thread for each of PyTorch's threads, which share the weights.
 
     Args:
-        folder, beam, lenpen, max_tokens, limit: as in :class:`FairseqEngine`.
+        folder, direction, beam, lenpen, max_tokens, limit: as in :class:`FairseqEngine`.
         quantization: number format of the export; None: ``float32``.
 
     Raises:
@@ -92,6 +96,7 @@ class CTranslate2Engine:
     def __init__(
         self,
         folder: Path,
+        direction: Direction,
         beam: int,
         lenpen: float,
         max_tokens: int,
@@ -103,7 +108,7 @@ class CTranslate2Engine:
         self.workers = 1 if on_gpu else torch.get_num_threads()
         model = exported(folder, quantization)
         config = read_as(model / "config.json", Config, f"remove {model}")
-        self.longest = config.max_source_positions
+        self.direction, self.longest = direction, config.max_source_positions - bool(direction.source_tag)
         try:
             self.translator = package.Translator(str(model), device="auto", inter_threads=self.workers, intra_threads=1)
             self.translator.translate_batch([["a"]], max_decoding_length=1)  # on a GPU, this loads its libraries
@@ -117,12 +122,14 @@ class CTranslate2Engine:
         self.options = {**search_options(beam, lenpen, self.max_length), "batch_type": "tokens"}
 
     def search(self, sources: Sequence[str]) -> Found:
-        tokens = [source.split() for source in sources]
+        tokens = [f"{self.direction.source_tag} {source}".split() for source in sources]
         size = tokens_at_once(tokens, self.workers, self.max_tokens)
-        results = self.translator.translate_batch(tokens, max_batch_size=size, **self.options)
+        tags = self.direction.target_tag.split()
+        prefix = [tags] * len(tokens) if tags else None
+        results = self.translator.translate_batch(tokens, prefix, max_batch_size=size, **self.options)
         found = [result.hypotheses[0] for result in results]
         # without the last token: </s>, or the token that fairseq replaces by </s> at the limit
-        texts = [" ".join(token for token in tokens[:-1] if token != "<s>") for tokens in found]
+        texts = [" ".join(token for token in tokens[len(tags) : -1] if token != "<s>") for tokens in found]
         return texts, _full(found, self.max_length)
 
 
@@ -142,7 +149,7 @@ Engine = Union[FairseqEngine, CTranslate2Engine]
 def build_engine(
     name: str,
     folder: Path,
-    languages: Tuple[str, str],
+    direction: Direction,
     beam: int,
     lenpen: float,
     max_tokens: int,
@@ -153,7 +160,7 @@ def build_engine(
 
     Args:
         name: ``fairseq``, ``ctranslate2`` or ``auto``.
-        folder, languages, beam, lenpen, max_tokens, quantization, limit: as in the engines.
+        folder, direction, beam, lenpen, max_tokens, quantization, limit: as in the engines.
 
     Raises:
         CheckpointError, ValueError: as the engines do.
@@ -162,16 +169,16 @@ def build_engine(
     if automatic and (torch.cuda.is_available() or importlib.util.find_spec("ctranslate2") is None):
         name = "fairseq"
     if name == "fairseq":
-        return FairseqEngine(folder, languages, beam, lenpen, max_tokens, limit)
+        return FairseqEngine(folder, direction, beam, lenpen, max_tokens, limit)
     try:
-        return CTranslate2Engine(folder, beam, lenpen, max_tokens, quantization, limit)
+        return CTranslate2Engine(folder, direction, beam, lenpen, max_tokens, quantization, limit)
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:
         if not automatic:
             raise
         say(f"fairseq translates, because CTranslate2 cannot: {error}")
-        return FairseqEngine(folder, languages, beam, lenpen, max_tokens, limit)
+        return FairseqEngine(folder, direction, beam, lenpen, max_tokens, limit)
 
 
 def tokens_at_once(sources: Sequence[Sequence[str]], workers: int, most: int) -> int:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, List, Sequence, TypeVar
 from tqdm import tqdm
 
 from ..command import BEAM, LENPEN, Failure, Parser, as_failure, run, say, script_name, to_path
+from ..languages import language
 
 if TYPE_CHECKING:
     from .translator import Translator
@@ -47,6 +48,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument(
         "--cut", action="store_true", help="of lines that are too long for the model, translate the beginning"
     )
+    for side in ("source", "target"):
+        text = f"{side} language, of a model of several (default: the only one of its training)"
+        parser.add_argument(f"--{side}-lang", type=language, metavar="LANG", help=text)
     text = "translate documents, with empty lines between them, in blocks as long as those of the training"
     parser.add_argument("--documents", action="store_true", help=text)
     args = parser.parse_args(argv)
@@ -77,6 +81,8 @@ def _load(args: argparse.Namespace) -> "Translator":
             engine=args.engine,
             quantization=args.quantization,
             documents=args.documents,
+            source=args.source_lang,
+            target=args.target_lang,
         )
 
 
