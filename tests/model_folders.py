@@ -14,6 +14,28 @@ def run_folder(folder, arch, *changes):
     return _made(folder, ["dict.en.txt", "dict.de.txt"], arch, "--source-lang", "en", "--target-lang", "de", *small)
 
 
+def multilingual_run_folder(folder, arch, *changes):
+    """A model folder of English, German and French with one dictionary, as fairseq's task of several languages has it;
+    its model has large random weights, and an end that is likely now and then."""
+    languages = ["--lang-pairs", "en-de,en-fr,de-en", "--langs", "en,de,fr", "--fixed-dictionary", folder / "dict.txt"]
+    small = ["--encoder-embed-dim", "32", "--decoder-embed-dim", "32"]
+    task = ["--task", "translation_multi_simple_epoch", *map(str, languages)]
+    _made(folder, ["dict.txt"], arch, *task, *small, *changes)
+    state = torch.load(folder / "checkpoint.pt", weights_only=False)
+    torch.manual_seed(1)
+    for name, value in state["model"].items():
+        if name.endswith(("embed_tokens.weight", "output_projection.weight")) or "encoder_attn." in name:
+            value.normal_(std=0.4)
+    last = max(name for name in state["model"] if name.endswith("final_layer_norm.bias") and name.startswith("decoder"))
+    state["model"][last].fill_(1)  # the features of each position sum to the width of the model,
+    output = state["model"]["decoder.output_projection.weight"]
+    output[Dictionary().pad()] = -10  # so <pad> has no probability, as in a trained model
+    output[Dictionary().eos()] *= 2.5
+    torch.save(state, folder / "checkpoint.pt")
+    (folder / "prepare.json").write_text('{"subwords": "none"}')
+    return folder
+
+
 def language_run_folder(folder, arch):
     """A folder of an untrained language model, and the dictionary of its data."""
     task = "masked_lm" if "_mlm_" in arch else "language_modeling"

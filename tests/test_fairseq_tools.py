@@ -8,7 +8,9 @@ import sys
 import pytest
 import torch
 
-from .commands import ENVIRONMENT, ROOT, TRAIN, fairseq, hypotheses, parameters, run
+from pipeline.translation.translator import Translator
+
+from .commands import ENVIRONMENT, ROOT, TRAIN, fairseq, hypotheses, one_line, parameters, run
 from .training.test_updates import FUSED
 
 pytestmark = pytest.mark.slow
@@ -129,6 +131,32 @@ def test_generate_interactive_validate_and_translate_agree(data, trained, corpus
     raw = (corpus / "test.en").read_text()
     translated = run("scripts/translate.sh", trained, "--engine", "fairseq", input="\n" + raw).stdout
     assert translated == "\n" + scored  # an empty line stays empty
+
+
+@pytest.mark.parametrize("arch", ["roformer_tiny", "transformer_sinusoidal_tiny"])
+def test_several_languages_in_one_model(data, tmp_path, arch):
+    pytest.importorskip("ctranslate2")
+    languages = ["--task", "translation_multi_simple_epoch", "--lang-pairs", "en-de,de-en", "--langs", "en,de"]
+    languages += ["--encoder-langtok", "src", "--decoder-langtok"]
+    fairseq("train", data, *languages, "--arch", arch, *TRAIN, "--max-update", 50, "--save-dir", tmp_path)
+    search = ["-s", "de", "-t", "en", "--beam", 1, "--max-len-b", 50, "--required-batch-size-multiple", 1]
+    done = fairseq("generate", data, *languages, *search, "--path", tmp_path / "checkpoint_last.pt")
+    expected = hypotheses(done.stdout)
+    model = tmp_path / "model"
+    model.mkdir()
+    shutil.copy(tmp_path / "checkpoint_last.pt", model / "checkpoint.pt")
+    shutil.copy(data / "bin/dict.en.txt", model / "dict.txt")
+    for name in ("prepare.json", "bpecodes"):
+        shutil.copy(data / name, model)
+    sources = (data / "bpe/test.de").read_text().splitlines()
+    for engine in ("fairseq", "ctranslate2"):
+        translator = Translator(model, beam=1, engine=engine, source="de", target="en")
+        found, _ = translator.engine.search(sources)
+        # fairseq-generate ends 49 tokens behind the tag, and removes the tag wherever it is
+        cut = [" ".join(token for token in tokens.split()[:49] if token != "__en__") for tokens in found]
+        assert cut == [expected[f"H-{i}"] for i in range(len(sources))], engine
+    run("scripts/translate.sh", model, "--target-lang", "de", "--beam", 1, input="A dog.\n")
+    one_line(run("scripts/translate.sh", model, input="A dog.\n", fails=True), "--source-lang and --target-lang")
 
 
 def test_from_python(data, trained):

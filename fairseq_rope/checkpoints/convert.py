@@ -17,12 +17,14 @@ from ..positions.rope import LAYOUTS
 from . import fairseq_transformer, hugging_face, positions, rope_layout, vocabulary
 from .configuration import model_configuration
 from .files import CheckpointError, check_finite, load_checkpoint, save_checkpoint
-from .hugging_face import marian
+from .hugging_face import m2m100, marian
+from .hugging_face.configuration import CONFIG, read_object
 from .model_folder import CHECKPOINT
 
 FORMS = {
     **{layout: f"RoPE's layout {layout}" for layout in LAYOUTS},
-    "plugin": "fairseq's own transformer, or a Hugging Face folder (RoFormer, BERT, MarianMT), as this plugin's model",
+    "plugin": "as this plugin's model: fairseq's own transformer, or a Hugging Face folder (RoFormer, BERT, MarianMT, "
+    "M2M100, NLLB)",
     "fairseq": "the way back",
     "hugging-face": "a masked language model, or one that was MarianMT, as a folder for Hugging Face's transformers",
 }
@@ -41,7 +43,9 @@ def convert_file(path: Path, to: str, out: Path) -> str:
         folder = path if path.is_dir() else path.parent
         return (marian if (folder / marian.SOURCE).is_file() else hugging_face).export_folder(path, out)
     if to == "plugin" and path.is_dir() and not (path / CHECKPOINT).is_file():
-        return (marian if marian.is_marian(path) else hugging_face).import_folder(path, out)
+        kind = read_object(path / CONFIG).get("model_type")
+        others = {marian.MODEL_TYPE: marian.import_folder, m2m100.MODEL_TYPE: m2m100.import_folder}
+        return others.get(str(kind), hugging_face.import_folder)(path, out)
     state = load_whole(path)
     if to in LAYOUTS:
         converted = rope_layout.convert_checkpoint(state, to)

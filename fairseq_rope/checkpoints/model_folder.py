@@ -6,7 +6,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
@@ -14,10 +14,12 @@ from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from .. import hub
 from ..loading import DictionaryError
+from . import multilingual
 from .files import CheckpointError, check_finite, load_checkpoint
+from .multilingual import Direction
 
 CHECKPOINT = "checkpoint.pt"
-DICTIONARY = "dict.txt"  # of language models
+DICTIONARY = "dict.txt"  # of language models, and of all languages of a model of several
 FINE_TUNED = ("sentence_prediction", "sentence_ranking")
 MASKED = ("masked_lm", *FINE_TUNED)
 REMEDY = "scripts/average.sh makes a complete model folder"
@@ -32,8 +34,19 @@ def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str
         CheckpointError: a file is missing or cannot be used, nothing names the languages, or a dictionary or
             ``prepare.json`` does not belong to the model.
     """
+    return read_direction(folder, checkpoint)[:2]
+
+
+def read_direction(
+    folder: Path, checkpoint: str = CHECKPOINT, source: Optional[str] = None, target: Optional[str] = None
+) -> Direction:
+    """The languages of :func:`read_languages`, or those of a model of several that are named.
+
+    Raises:
+        CheckpointError: as there; or the model does not translate from ``source`` to ``target``, or both must be named.
+    """
     check_name(folder)
-    return _languages(folder, _load(folder / checkpoint))
+    return _direction(folder, _load(folder / checkpoint), source, target)
 
 
 def _load(path: Path) -> Dict[str, Any]:
@@ -50,8 +63,31 @@ def check_name(folder: Path) -> None:
         raise CheckpointError(str(error)) from None
 
 
-def _languages(folder: Path, state: Dict[str, Any]) -> Tuple[str, str]:
-    task, path = task_options(state), folder / "prepare.json"
+def _direction(
+    folder: Path, state: Dict[str, Any], source: Optional[str] = None, target: Optional[str] = None
+) -> Direction:
+    task = task_options(state)
+    if multilingual.is_multilingual(task):
+        direction = multilingual.direction(task, source, target)
+    else:
+        direction = Direction(*_languages(folder, task))
+        if direction[:2] != (source or direction.source, target or direction.target):
+            raise CheckpointError(f"{folder} translates from {direction.source} to {direction.target} alone")
+    for side, lang in (("encoder", direction.source), ("decoder", direction.target)):
+        path, embeddings = dictionary_path(folder, lang), state["model"].get(f"{side}.embed_tokens.weight")
+        check_files(folder, path.name)
+        dictionary = read_dictionary(path, REMEDY)
+        if multilingual.is_multilingual(task):
+            multilingual.add_tags(dictionary, task)
+        types = len(dictionary)
+        if embeddings is not None and types != len(embeddings):
+            raise CheckpointError(f"{path} has {types} types with fairseq's own, the model {len(embeddings)}: {REMEDY}")
+    return direction
+
+
+def _languages(folder: Path, task: Dict[str, Any]) -> Tuple[str, str]:
+    """The languages of a model of two."""
+    path = folder / "prepare.json"
     prepared = _prepared(path)
     source, target = (task.get(f"{side}_lang") or prepared.get(side) for side in ("source", "target"))
     if not isinstance(source, str) or not isinstance(target, str):
@@ -61,13 +97,20 @@ def _languages(folder: Path, state: Dict[str, Any]) -> Tuple[str, str]:
         if prepared.get(side, lang) != lang:
             said = f"has {prepared[side]!a:.40} as {side} language, and the model {lang!a}"
             raise CheckpointError(f"{path} {said}: {REMEDY}")
-    for side, lang in (("encoder", source), ("decoder", target)):
-        path, embeddings = folder / f"dict.{lang}.txt", state["model"].get(f"{side}.embed_tokens.weight")
-        check_files(folder, path.name)
-        types = len(read_dictionary(path, REMEDY))
-        if embeddings is not None and types != len(embeddings):
-            raise CheckpointError(f"{path} has {types} types with fairseq's own, the model {len(embeddings)}: {REMEDY}")
     return source, target
+
+
+def dictionary_path(folder: Path, lang: str) -> Path:
+    """The dictionary of a language; of all languages, if there is no other one."""
+    own, common = folder / f"dict.{lang}.txt", folder / DICTIONARY
+    return common if common.is_file() and not own.is_file() else own
+
+
+def overrides(folder: Path, direction: Direction) -> Dict[str, str]:
+    """The options of fairseq's task that a model folder has in place of those of the training."""
+    found = {"source_lang": direction.source, "target_lang": direction.target}
+    path = dictionary_path(folder, direction.target)
+    return {**found, "fixed_dictionary": str(path)} if path.name == DICTIONARY else found
 
 
 def _prepared(path: Path) -> Dict[str, Any]:
@@ -128,8 +171,12 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
         dictionary = _dictionary(folder, state, name in MASKED)
         if name in FINE_TUNED:  # its task would read dictionaries of its own
             task = MaskedLMTask(MaskedLMConfig(), dictionary)
+    elif multilingual.is_multilingual(options):  # the parameters are the same in all directions
+        langs = multilingual.languages(options)
+        pair = (multilingual.pairs(options) or [(langs[0], langs[-1])])[0]
+        data.update(overrides(folder, _direction(folder, state, *pair)))
     else:
-        data.update(zip(("source_lang", "target_lang"), _languages(folder, state)))
+        data.update(overrides(folder, _direction(folder, state)))
     path = str(folder / checkpoint)
     try:
         (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], data, task)

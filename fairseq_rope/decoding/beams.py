@@ -1,6 +1,6 @@
 """The beams of one batch of sentences: finds candidates, collects those that end, and continues the others."""
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from fairseq.sequence_generator import SequenceGenerator
@@ -38,11 +38,11 @@ class Beams:
         options: fairseq's generator, with the options.
         source: the tokens of B sentences, ``(B, S)``.
         decoder: behind the encoder's output for these sentences.
-        first_token: the first token of every hypothesis.
+        first_tokens: with which every hypothesis begins: ``</s>``, and tokens whose score is 0, of a translation.
     """
 
     def __init__(
-        self, options: SequenceGenerator, source: Tensor, decoder: IncrementalDecoder, first_token: int
+        self, options: SequenceGenerator, source: Tensor, decoder: IncrementalDecoder, first_tokens: Sequence[int]
     ) -> None:
         self.options, self.decoder = options, decoder
         self.beam_size, self.device = options.beam_size, source.device
@@ -61,7 +61,11 @@ class Beams:
 
         # one row for each sentence until the first step has made different beams; then one for each beam
         self.tokens = torch.full((sentences, self.max_len + 2), options.pad, device=self.device)
-        self.tokens[:, 0] = first_token
+        for place, token in enumerate(first_tokens):
+            self.tokens[:, place] = token
+        self.first_step = len(first_tokens) - 1
+        for step in range(self.first_step):
+            decoder.features(self.tokens[:, : step + 1])  # into its cache
         self.scores = torch.zeros(sentences, self.max_len + 1, device=self.device)  # summed up to each token
         # (B, beam): too few candidates go on, and one that had ended fills this place; it ends only once
         self.has_ended = torch.zeros(sentences, self.beam_size, dtype=torch.bool, device=self.device)
@@ -73,7 +77,7 @@ class Beams:
 
     def search(self) -> List[List[Hypothesis]]:
         """All hypotheses of each sentence, best first."""
-        for step in range(self.max_len + 1):  # one more for </s>
+        for step in range(self.first_step, self.max_len + 1):  # one more for </s>
             candidates = self._candidates(step)
             is_end = candidates.tokens.eq(self.options.eos) & candidates.scores.isfinite()
             is_hypothesis = is_end[:, : self.beam_size] & ~self.has_ended[:, : is_end.size(1)]

@@ -34,6 +34,9 @@ class FastSequenceGenerator(SequenceGenerator):
     packs_weights = True
     """Whether the steps work on copies of the decoder's weights."""
 
+    target_tag: Optional[int] = None
+    """The token with which every translation begins: a part of its length, with a score of 0."""
+
     def _generate(
         self,
         sample: Dict[str, Any],
@@ -43,12 +46,16 @@ class FastSequenceGenerator(SequenceGenerator):
     ) -> List[List[Hypothesis]]:
         if prefix_tokens is not None or constraints is not None or not self._is_plain():
             tell_once("search translates")
+            if prefix_tokens is None and self.target_tag is not None:
+                source = sample["net_input"]["src_tokens"]
+                prefix_tokens = source.new_full((len(source), 1), self.target_tag)
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         net_input = sample["net_input"]
         with torch.inference_mode():
             decoder = self.decoder_behind(self.model.single_model.encoder.forward_torchscript(net_input))
-            first_token = self.eos if bos_token is None else bos_token
-            found = Beams(self, net_input["src_tokens"], decoder, first_token).search()
+            first_tokens = [self.eos if bos_token is None else bos_token]
+            first_tokens += [] if self.target_tag is None else [self.target_tag]
+            found = Beams(self, net_input["src_tokens"], decoder, first_tokens).search()
         # outside, the copies can be used like any tensor, also in a training
         return [[{name: x.clone() for name, x in hypothesis.items()} for hypothesis in beams] for beams in found]
 

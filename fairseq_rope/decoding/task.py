@@ -1,7 +1,7 @@
 """fairseq's translation task with the search of :mod:`fairseq_rope.decoding.generator`, and without lost sentences."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Optional
 
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import register_task
@@ -33,6 +33,8 @@ class FastTranslationTask(TranslationTask):
     """
 
     training_set: Any = None
+    target_tag: Optional[int] = None
+    """The token with which translations begin, of a model of several languages."""
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
@@ -55,4 +57,5 @@ class FastTranslationTask(TranslationTask):
         generator: SequenceGenerator = super().build_generator(models, args, seq_gen_cls=seq_gen_cls, **kwargs)
         if isinstance(generator, FastSequenceGenerator):
             generator.packs_weights = not getattr(self.cfg, "unpacked_weights", False)
+            generator.target_tag = self.target_tag
         return generator

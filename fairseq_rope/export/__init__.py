@@ -91,7 +91,7 @@ def exported(run: Path, quantization: Optional[str] = None) -> Path:
     """
     model_folder.check_files(run, model_folder.CHECKPOINT)
     digest = hashlib.sha256(str(VERSION).encode())
-    for file in (run / model_folder.CHECKPOINT, *sorted(run.glob("dict.*.txt"))):
+    for file in (run / model_folder.CHECKPOINT, *sorted(run.glob("dict*.txt"))):
         digest.update(file.read_bytes())
     folder, name = run / "ctranslate2", quantization or "float32"
     out = folder / f"{name}-{digest.hexdigest()[:16]}"

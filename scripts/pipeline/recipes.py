@@ -86,7 +86,7 @@ class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     archs: List[str] = []
     """The architectures to train when the user names none."""
     start: str = msgspec.field(name="from", default="")
-    """``RECIPE/ARCH``: trainings begin with the average of that one with the same seed; both recipes share data."""
+    """``RECIPE/ARCH``: trainings begin with the average of that training with the same seed, on the same data."""
     data: Data = Data()
     prepare: Dict[str, Value] = {}
     train: Dict[str, Value] = {}

@@ -15,9 +15,13 @@ WORDS = ["</s>", "<unk>", "\u2581a", "\u2581dog", "s", ">>deu<<", "<pad>"]
 WIDTH, INNER, LAYERS = 8, 12, 1
 
 
-def tensors():
+TYPES = len(WORDS)
+BIAS = {"final_logits_bias": (1, TYPES)}
+
+
+def tensors(types=TYPES, further=BIAS):
     torch.manual_seed(1)
-    shapes = {"model.shared.weight": (len(WORDS), WIDTH), "final_logits_bias": (1, len(WORDS))}
+    shapes = {"model.shared.weight": (types, WIDTH), **further}
     for side, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "encoder_attn"])):
         layer = {f"{a}.{part}_proj": (WIDTH, WIDTH) for a in attentions for part in ("q", "k", "v", "out")}
         layer |= {f"{a}_layer_norm": (WIDTH,) for a in attentions} | {"final_layer_norm": (WIDTH,)}

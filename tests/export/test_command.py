@@ -7,6 +7,7 @@ import torch
 
 from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.multilingual import Direction
 from fairseq_rope.export import exported
 from pipeline.translation.engines import CTranslate2Engine, FairseqEngine, Search, build_engine
 
@@ -55,11 +56,11 @@ def test_both_engines_translate_alike(trained, corpus):
 @pytest.mark.parametrize("arch", ["roformer_tiny", "tupe_r_tiny"])
 def test_the_faster_engine_translates_by_itself_where_it_can(arch, tmp_path, capsys):
     model, words = run_folder(tmp_path / "run", arch), ["w1 w2 w3"]
-    chosen = build_engine("auto", model, ("en", "de"), Search(1))
+    chosen = build_engine("auto", model, Direction("en", "de"), Search(1))
     said, can = capsys.readouterr().err, arch == "roformer_tiny"
     assert isinstance(chosen, CTranslate2Engine if can else FairseqEngine)
     assert ("--encoder-position tupe_r" in said) is not can
-    assert chosen.search(words) == build_engine("fairseq", model, ("en", "de"), Search(1)).search(words)
+    assert chosen.search(words) == build_engine("fairseq", model, Direction("en", "de"), Search(1)).search(words)
 
 
 def test_the_export_is_made_once_for_each_checkpoint_quantisation_and_version(untrained, monkeypatch):
@@ -84,7 +85,7 @@ def test_three_first_calls_at_once_have_one_export(untrained):
     model = out / "model.bin"
     model.write_bytes(model.read_bytes()[:1000])
     with pytest.raises(ValueError, match=str(out)):  # a damaged one is named
-        CTranslate2Engine(untrained, Search())
+        CTranslate2Engine(untrained, Direction("en", "de"), Search())
 
 
 def test_where_the_model_folder_is_read_only_the_export_is_in_the_cache(untrained, tmp_path, monkeypatch):
@@ -110,5 +111,5 @@ def test_wrong_exports_give_one_line_and_make_nothing(untrained, tmp_path, capsy
     (untrained / "checkpoint.pt").write_bytes(b"nonsense")
     assert "checkpoint.pt: " in failure(capsys, "export", untrained, out)
     with pytest.raises(CheckpointError):  # the automatic choice hides it no more than the command
-        build_engine("auto", untrained, ("en", "de"), Search())
+        build_engine("auto", untrained, Direction("en", "de"), Search())
     assert {path.name for path in tmp_path.iterdir()} == {"run", "foreign", "full"}

@@ -86,7 +86,7 @@ def read_configuration(given: Dict[str, Any], path: Path) -> Configuration:
     model_type = given.get("model_type")
     if not isinstance(model_type, str) or model_type not in KINDS:
         raise CheckpointError(
-            f"{path}: its model_type is {_shown(model_type)}: only {' and '.join(KINDS)} can be converted"
+            f"{path}: its model_type is {_shown(model_type)}: only {', '.join(KINDS)}, marian and m2m_100 convert"
         )
     values = Values(path, given)
     kind = KINDS[model_type]

@@ -11,51 +11,35 @@ Marian's transformer is fairseq's with norms behind the layers, sinusoids by the
 """
 
 import argparse
-import hashlib
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import torch
-from fairseq import options
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from ...positions import SideConfig
 from ...positions.absolute import SinusoidalEncoding, SinusoidalOptions
 from ..configuration import model_configuration
-from ..files import CheckpointError, load_checkpoint, making_folder, save_checkpoint
+from ..files import CheckpointError, load_checkpoint, making_folder
 from ..model_folder import CHECKPOINT, read_dictionary, read_languages
+from . import transformer
 from .configuration import CONFIG, Values, read_object
 from .names import Taken
+from .transformer import MEMORY, NUMBERS, SHARES, SIDES, SWISH
 from .weights import read_weights, write_weights
 
-MODEL_TYPE, ARCH = "marian", "transformer_sinusoidal_base"
+MODEL_TYPE = "marian"
 WORDS, SOURCE, TARGET, SETTINGS = "vocab.json", "source.spm", "target.spm", "tokenizer_config.json"
 FILES = (SOURCE, TARGET, WORDS, SETTINGS)
 FURTHER = ("special_tokens_map.json", "generation_config.json")
 """Files that are copied if they are there."""
 
-SIDES = ("encoder", "decoder")
-MEMORY = "hugging_face"
 NEVER = -1e4
 """The bias of ``<s>``, which no translation has."""
-
-NUMBERS = {
-    **{f"{side}-layers": f"{side}_layers" for side in SIDES},
-    **{f"{side}-ffn-embed-dim": f"{side}_ffn_dim" for side in SIDES},
-    **{f"{side}-attention-heads": f"{side}_attention_heads" for side in SIDES},
-    **{f"{side}-embed-dim": "d_model" for side in SIDES},
-    **{f"max-{side}-positions": "max_position_embeddings" for side in ("source", "target")},
-}
-"""Options of the model here, to entries of config.json."""
-SHARES = {"dropout": "dropout", "attention-dropout": "attention_dropout", "activation-dropout": "activation_dropout"}
-SWISH = "swish"
-ACTIVATIONS = {SWISH: SWISH, "silu": SWISH, "relu": "relu", "gelu": "gelu", "tanh": "tanh"}
 
 
 def import_folder(folder: Path, out: Path) -> str:
@@ -67,13 +51,8 @@ def import_folder(folder: Path, out: Path) -> str:
         OSError: ``out`` cannot be written.
     """
     given, settings = read_object(folder / CONFIG), read_object(folder / SETTINGS)
-    for name in FILES:
-        if not (folder / name).is_file():
-            raise CheckpointError(f"{folder / name}: missing: give a folder of MarianMT with its tokenizer")
+    transformer.check_files(folder, FILES)
     values = Values(folder / CONFIG, given)
-    for name in ("share_encoder_decoder_embeddings", "tie_word_embeddings"):
-        if not values.switch(name, True):
-            raise values.error(name, "must be true: a Marian model with several tables has no place here")
     if given.get("decoder_start_token_id") != given.get("pad_token_id"):
         raise values.error("decoder_start_token_id", "must be pad_token_id")
     languages = settings.get("source_lang"), settings.get("target_lang")
@@ -81,21 +60,14 @@ def import_folder(folder: Path, out: Path) -> str:
         raise CheckpointError(f"{folder / SETTINGS} names no source_lang and target_lang: write them there")
     source, target = map(str, languages)
     words, order = _dictionary(read_object(folder / WORDS), values)
-    cfg = _configuration(_flags(values), source, target)
+    flags = ["--sinusoidal-formula", "paper", "--output-bias", "--start-with-bos"]
+    cfg = transformer.configuration(values, ["--task", "translation", "-s", source, "-t", target, *flags])
     model = _to_plugin(read_weights(folder), cfg.model, order, folder)
-    with making_folder(out) as made:
-        for lang in (source, target):
-            words.save(str(made / f"dict.{lang}.txt"))
-        for name in (*FILES, *(name for name in FURTHER if (folder / name).is_file())):
-            shutil.copyfile(folder / name, made / name)
-        prepared = {"source": source, "target": target, "subwords": "marian", "marian": {"pieces": len(order) - 1}}
-        prepared["sha256"] = {name: hashlib.sha256((made / name).read_bytes()).hexdigest() for name in FILES}
-        (made / "prepare.json").write_text(json.dumps(prepared, indent=1) + "\n", encoding="utf-8")
-        history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 0}
-        state = {"cfg": OmegaConf.to_container(cfg), "model": model, MEMORY: {"config": given}}
-        extra = {"optimizer_history": [history], "extra_state": {"train_iterator": {"epoch": 1}}}
-        save_checkpoint({**state, **extra}, made / CHECKPOINT)
-    return f"{folder} as {ARCH}, {source} to {target}"
+    prepared = {"source": source, "target": target, "subwords": "marian", "marian": {"pieces": len(order) - 1}}
+    files = (*FILES, *(name for name in FURTHER if (folder / name).is_file()))
+    dictionaries = {f"dict.{lang}.txt": words for lang in (source, target)}
+    transformer.make_run(out, folder, files, dictionaries, prepared, {"cfg": cfg, "model": model}, given)
+    return f"{folder} as {transformer.ARCH}, {source} to {target}"
 
 
 def export_folder(run: Path, out: Path) -> str:
@@ -135,11 +107,6 @@ def export_folder(run: Path, out: Path) -> str:
     return f"{run} as MarianMTModel, {source} to {target}"
 
 
-def is_marian(folder: Path) -> bool:
-    """Whether ``config.json`` of a folder is Marian's."""
-    return read_object(folder / CONFIG).get("model_type") == MODEL_TYPE
-
-
 def _dictionary(numbers: Dict[str, Any], values: Values) -> Tuple[Dictionary, List[int]]:
     """fairseq's dictionary of Marian's vocabulary, and for each of its rows the one there."""
     words = {number: word for word, number in numbers.items()}
@@ -157,44 +124,6 @@ def _dictionary(numbers: Dict[str, Any], values: Values) -> Tuple[Dictionary, Li
     return dictionary, order
 
 
-def _flags(values: Values) -> List[str]:
-    """The words of a command line of ``fairseq-train`` that describe the model."""
-    activation = values.given.get("activation_function", "gelu")
-    if activation not in ACTIVATIONS:
-        raise values.error("activation_function", f"must be one of {', '.join(ACTIVATIONS)}")
-    found = {name: str(values.whole(entry, 0)) for name, entry in NUMBERS.items()}
-    found.update({name: str(values.fraction(entry, 0.0)) for name, entry in SHARES.items()})
-    is_swish = ACTIVATIONS[activation] == SWISH
-    found.update({"arch": ARCH, "activation-fn": "relu" if is_swish else activation, "sinusoidal-formula": "paper"})
-    words = [word for name, value in found.items() for word in (f"--{name}", value)] + ["--swish"] * is_swish
-    words += ["--share-all-embeddings", "--share-decoder-input-output-embed", "--output-bias", "--start-with-bos"]
-    return words + ([] if values.switch("scale_embedding", False) else ["--no-scale-embedding"])
-
-
-def _configuration(flags: List[str], source: str, target: str) -> Any:
-    command = [".", "--task", "translation", "-s", source, "-t", target, *flags]
-    command += ["--criterion", "fused_label_smoothed_cross_entropy"]
-    return convert_namespace_to_omegaconf(
-        options.parse_args_and_arch(options.get_training_parser("translation"), command)
-    )
-
-
-def _names(cfg: Any) -> Iterator[Tuple[str, Tuple[int, ...]]]:
-    """The parameters of the layers, which have the same names on both sides, and their shapes."""
-    for side in SIDES:
-        width, inner = (getattr(cfg, f"{side}_{name}") for name in ("embed_dim", "ffn_embed_dim"))
-        attentions = ["self_attn", "encoder_attn"] if side == "decoder" else ["self_attn"]
-        shapes: Dict[str, Tuple[int, ...]] = {
-            f"{a}.{part}_proj": (width, width) for a in attentions for part in ("q", "k", "v", "out")
-        }
-        shapes.update({f"{a}_layer_norm": (width,) for a in attentions}, final_layer_norm=(width,))
-        shapes.update(fc1=(inner, width), fc2=(width, inner))
-        for layer in range(getattr(cfg, f"{side}_layers")):
-            for name, shape in shapes.items():
-                yield f"{side}.layers.{layer}.{name}.weight", shape
-                yield f"{side}.layers.{layer}.{name}.bias", shape[:1]
-
-
 def _to_plugin(tensors: Dict[str, Tensor], cfg: Any, order: List[int], folder: Path) -> Dict[str, Tensor]:
     """The parameters of the model here.
 
@@ -203,11 +132,7 @@ def _to_plugin(tensors: Dict[str, Tensor], cfg: Any, order: List[int], folder: P
     """
     types, width = len(order) - 1, cfg.encoder_embed_dim
     taken = Taken(tensors, str(folder), f"give the folder of a MarianMTModel with the {CONFIG} of its weights")
-    model = {name: taken.take(f"model.{name}", shape) for name, shape in _names(cfg)}
-    names = ("model.shared.weight", "lm_head.weight", *(f"model.{side}.embed_tokens.weight" for side in SIDES))
-    tables = [taken.take(name, (types, width)) for name in names if taken.has(name)] or [taken.take(names[0], (0, 0))]
-    if not all(torch.equal(table, tables[0]) for table in tables):
-        raise CheckpointError(f"{folder}: its tables of embeddings differ, and config.json says that they are one")
+    model = transformer.take(taken, cfg, types, order)
     for side in SIDES:
         name = f"model.{side}.embed_positions.weight"
         if taken.has(name):
@@ -215,12 +140,7 @@ def _to_plugin(tensors: Dict[str, Tensor], cfg: Any, order: List[int], folder: P
     bias = torch.zeros(1, types)
     if taken.has("final_logits_bias"):
         bias = taken.take("final_logits_bias", (1, types))
-    if taken.left:
-        raise CheckpointError(f"{folder}: {sorted(taken.left)[0]!a:.100} has no place here: {taken.remedy}")
-    table = tables[0][order]
-    model.update({f"{side}.version": torch.tensor([3.0]) for side in SIDES})
-    for name in ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection"):
-        model[f"{name}.weight"] = table
+    transformer.check_none_left(taken)
     model["decoder.output_projection.bias"] = bias[0][order]
     model["decoder.output_projection.bias"][Dictionary().bos()] = NEVER
     return model
@@ -240,7 +160,7 @@ def _to_marian(model: Dict[str, Tensor], cfg: argparse.Namespace, order: List[in
         order: for each row here but that of ``<s>``, the one there.
     """
     taken = Taken(model, "the checkpoint", "its options and its parameters do not fit: use what fairseq-train wrote")
-    tensors = {f"model.{name}": taken.take(name, shape).clone() for name, shape in _names(cfg)}
+    tensors = {f"model.{name}": taken.take(name, shape).clone() for name, shape in transformer.names(cfg)}
     table = taken.take("encoder.embed_tokens.weight", (len(order) + 1, cfg.encoder_embed_dim))
     bias = taken.take("decoder.output_projection.bias", (len(order) + 1,))
     bos, pad, back = Dictionary().bos(), Dictionary().pad(), torch.empty(len(order), dtype=torch.long)

@@ -11,7 +11,8 @@ from typing import Any, Dict, List, Optional, Sequence, Sized, Tuple, Union
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import CHECKPOINT
+from fairseq_rope.checkpoints.model_folder import CHECKPOINT, overrides
+from fairseq_rope.checkpoints.multilingual import Direction
 from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
@@ -47,30 +48,33 @@ class FairseqEngine:
 
     Args:
         folder: the model folder.
-        languages: source and target.
+        direction: source and target, with the tags that every sentence gets.
     """
 
-    def __init__(self, folder: Path, languages: Tuple[str, str], search: Search) -> None:
-        named = dict(zip(("source_lang", "target_lang"), languages))  # which the checkpoint may lack
+    def __init__(self, folder: Path, direction: Direction, search: Search) -> None:
+        named = overrides(folder, direction)  # which the checkpoint may lack
         most = search.max_tokens
         self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=most, **named)
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
+        if direction.target_tag:
+            self.hub.task.target_tag = self.hub.tgt_dict.index(direction.target_tag)
         self.hub.eval()
         if torch.cuda.is_available():
             self.hub.cuda()
-        self.options = search
-        self.longest = int(self.hub.max_positions[0])
+        self.direction, self.options = direction, search
+        self.longest = int(self.hub.max_positions[0]) - bool(direction.source_tag)
         """tokens of the longest source that the model accepts, ``</s>`` counted"""
         self.max_length = min(search.limit, int(self.hub.max_positions[1]) - 1)
         """tokens of the longest translation that the search makes, before ``</s>``"""
 
     def search(self, sources: Sequence[str]) -> Found:
-        tokens, options = [self.hub.binarize(source) for source in sources], self.options
+        tokens, options = [self.hub.binarize(f"{self.direction.source_tag} {each}") for each in sources], self.options
         most = max([options.max_tokens, *map(len, tokens)])  # fairseq refuses a longer source
         self.hub.cfg.dataset.max_tokens = most
         results = self.hub.generate(tokens, beam=options.beam, lenpen=options.lenpen, max_len_b=self.max_length)
         found = [hypotheses[0]["tokens"] for hypotheses in results]
-        return list(map(self.hub.string, found)), _full(found, self.max_length)
+        first = bool(self.direction.target_tag)
+        return [self.hub.string(tokens[first:]) for tokens in found], _full(found, self.max_length)
 
 
 class CTranslate2Engine:
@@ -79,20 +83,21 @@ class CTranslate2Engine:
     On a CPU it has a worker of one thread for each of PyTorch's threads, which share the weights.
 
     Args:
-        folder: the model folder.
+        folder, direction: as in :class:`FairseqEngine`.
         quantization: number format of the export; None: ``float32``.
 
     Raises:
         CheckpointError, ValueError: :func:`fairseq_rope.export.export` fails, or the export is damaged.
     """
 
-    def __init__(self, folder: Path, search: Search, quantization: Optional[str] = None) -> None:
+    def __init__(self, folder: Path, direction: Direction, search: Search, quantization: Optional[str] = None) -> None:
         package = engine()
         on_gpu = package.get_cuda_device_count() > 0
         self.workers = 1 if on_gpu else torch.get_num_threads()
         model = exported(folder, quantization)
         config = read_json(model / "config.json", f"remove {model}")
-        self.longest = int(config["max_source_positions"])
+        self.direction = direction
+        self.longest = int(config["max_source_positions"]) - bool(direction.source_tag)
         try:
             self.translator = package.Translator(str(model), device="auto", inter_threads=self.workers, intra_threads=1)
             self.translator.translate_batch([["a"]], max_decoding_length=1)  # on a GPU, this loads its libraries
@@ -106,12 +111,14 @@ class CTranslate2Engine:
         self.options = {**search_options(search.beam, search.lenpen, self.max_length), "batch_type": "tokens"}
 
     def search(self, sources: Sequence[str]) -> Found:
-        tokens = [source.split() for source in sources]
+        tokens = [f"{self.direction.source_tag} {source}".split() for source in sources]
         size = tokens_at_once(tokens, self.workers, self.max_tokens)
-        results = self.translator.translate_batch(tokens, max_batch_size=size, **self.options)
+        tags = self.direction.target_tag.split()
+        prefix = [tags] * len(tokens) if tags else None
+        results = self.translator.translate_batch(tokens, prefix, max_batch_size=size, **self.options)
         found = [result.hypotheses[0] for result in results]
         # without the last token: </s>, or the token that fairseq replaces by </s> at the limit
-        texts = [" ".join(token for token in tokens[:-1] if token != "<s>") for tokens in found]
+        texts = [" ".join(token for token in tokens[len(tags) : -1] if token != "<s>") for tokens in found]
         return texts, _full(found, self.max_length)
 
 
@@ -129,13 +136,13 @@ Engine = Union[FairseqEngine, CTranslate2Engine]
 
 
 def build_engine(
-    name: str, folder: Path, languages: Tuple[str, str], search: Search, quantization: Optional[str] = None
+    name: str, folder: Path, direction: Direction, search: Search, quantization: Optional[str] = None
 ) -> Engine:
     """The engine of this name. With ``auto``: CTranslate2, the faster one on a CPU, unless it cannot translate.
 
     Args:
         name: ``fairseq``, ``ctranslate2`` or ``auto``.
-        folder, languages, search, quantization: as in the engines.
+        folder, direction, search, quantization: as in the engines.
 
     Raises:
         CheckpointError, ValueError: as the engines do.
@@ -145,12 +152,12 @@ def build_engine(
         name = "fairseq"
     if name != "fairseq":
         try:
-            return CTranslate2Engine(folder, search, quantization)
+            return CTranslate2Engine(folder, direction, search, quantization)
         except (ValueError, OSError) as error:
             if not automatic or isinstance(error, CheckpointError):
                 raise
             say(f"fairseq translates, because CTranslate2 cannot: {error}")
-    return FairseqEngine(folder, languages, search)
+    return FairseqEngine(folder, direction, search)
 
 
 def tokens_at_once(sources: Sequence[Sequence[str]], workers: int, most: int) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Iterator, List, Sequence, TypeVar
 from tqdm import tqdm
 
 from ..command import BEAM, LENPEN, Failure, Parser, as_failure, run, say, script_name, to_path
+from ..languages import language
 
 if TYPE_CHECKING:
     from .translator import Translator
@@ -39,6 +40,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--interactive", action="store_true", help=text)
     text = "of lines that are too long for the model, translate the beginning"
     parser.add_argument("--cut", action="store_true", help=text)
+    for side in ("source", "target"):
+        text = f"{side} language, of a model of several (default: the only one of its training)"
+        parser.add_argument(f"--{side}-lang", type=language, metavar="LANG", help=text)
     text = "translate documents, with empty lines between them, in blocks as long as those of the training"
     parser.add_argument("--documents", action="store_true", help=text)
     args = parser.parse_args(argv)
@@ -63,7 +67,8 @@ def _load(args: argparse.Namespace) -> "Translator":
         raise Failure(f"{checkpoint}: no such checkpoint: run scripts/average.sh --run {args.run} --data DATA first")
     engine = "ctranslate2" if args.quantization else args.engine
     with as_failure():
-        return Translator(args.run, Search(args.beam, float(args.lenpen)), engine, args.quantization, args.documents)
+        search, languages = Search(args.beam, float(args.lenpen)), (args.source_lang, args.target_lang)
+        return Translator(args.run, search, engine, args.quantization, args.documents, *languages)
 
 
 def _answer(args: argparse.Namespace) -> None:

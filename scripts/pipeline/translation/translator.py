@@ -5,7 +5,14 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
-from fairseq_rope.checkpoints.model_folder import REMEDY, read_dictionary, read_languages, types
+from fairseq_rope.checkpoints.model_folder import (
+    CHECKPOINT,
+    REMEDY,
+    dictionary_path,
+    read_dictionary,
+    read_direction,
+    types,
+)
 
 from ..command import LONGEST, Failure, say
 from ..prepared import read_prepared
@@ -25,6 +32,7 @@ class Translator:
         engine: ``fairseq``, ``ctranslate2``, or ``auto``: see :func:`.engines.build_engine`.
         quantization: number format of CTranslate2's copy of the model; None: ``float32``.
         documents: whether to translate documents, by :meth:`search_blocks`, with a model that was trained on some.
+        source, target: languages of a model of several; None: as it was trained, if that is clear.
 
     Raises:
         CheckpointError: a file is missing or cannot be used.
@@ -39,21 +47,24 @@ class Translator:
         engine: str = "fairseq",
         quantization: Optional[str] = None,
         documents: bool = False,
+        source: Optional[str] = None,
+        target: Optional[str] = None,
     ) -> None:
         prepared = read_prepared(folder, REMEDY)
         if prepared.is_text:
             raise Failure(f"{folder} has a language model, which does not translate: give a model that was trained to")
-        source, target = read_languages(folder)
+        direction = read_direction(folder, CHECKPOINT, source, target)
         prepared.check([file for file in folder.iterdir() if file.name in prepared.sha256], REMEDY)
-        self.processing = text_processing(folder, prepared, source, target)
-        self.processing.load(REMEDY, types(read_dictionary(folder / f"dict.{source}.txt", REMEDY)))
+        self.processing = text_processing(folder, prepared, direction.source, direction.target)
+        dictionary = read_dictionary(dictionary_path(folder, direction.source), REMEDY)
+        self.processing.load(REMEDY, types(dictionary))
         self.block_tokens = prepared.document_tokens
         """of the longest training block; 0: the model was trained on sentences"""
         if documents and not self.block_tokens:
             raise Failure(f"{folder} was trained on sentences: leave out --documents, or train on documents")
         if documents:
             search = replace(search, limit=2 * self.block_tokens + LONGEST)
-        self.engine = build_engine(engine, folder, (source, target), search, quantization)
+        self.engine = build_engine(engine, folder, direction, search, quantization)
         self.cut = 0
         """translations of the last search that are as long as the search allows, and may be cut"""
 
