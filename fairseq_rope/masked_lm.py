@@ -16,7 +16,7 @@ from .fields import keep, parse_fields
 from .kinds import check_task
 from .loading import ComparesCheckpoints
 from .masked_hub import MaskedHub, bpe_options
-from .options import add_position_args, build_position, reject_unsupported
+from .options import add_drawing_args, add_position_args, build_position, reject_unsupported
 from .products import accelerate, linear
 from .stacks import PositionalTransformerEncoder
 from .training.dropout import replace_dropout
@@ -126,6 +126,7 @@ class RoFormerMaskedModel(ComparesCheckpoints, RobertaModel):
             "--token-type-embedding", action="store_true", help="add one trained vector to every token, as BERT does"
         )
         add_position_args(parser, ["encoder"])
+        add_drawing_args(parser)
         add_freezing_args(parser)
 
     @classmethod

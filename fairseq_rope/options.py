@@ -11,6 +11,9 @@ from .positions import POSITIONS, PositionEncoding, SideConfig
 
 SIDES = ("encoder", "decoder")
 
+DRAWN = ("position_shift", "position_sample")
+"""Options that let a training draw positions."""
+
 Encodings = Dict[str, Tuple[str, Any]]
 """Side, to the name of its encoding and the options."""
 
@@ -23,6 +26,11 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
             choices=sorted(POSITIONS),
             help=f"position encoding of the {side}'s self-attention",
         )
+    add_encoding_args(parser, *POSITIONS)
+
+
+def add_drawing_args(parser: ArgumentParser) -> None:
+    """Adds the flags that let a training draw positions; a trained model has none of it."""
     parser.add_argument(
         "--position-shift",
         type=int,
@@ -37,7 +45,6 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
         metavar="K",
         help="in training, draw the positions of each batch from 0 to K - 1, in ascending order",
     )
-    add_encoding_args(parser, *POSITIONS)
 
 
 def add_encoding_args(parser: ArgumentParser, *names: str) -> None:
@@ -180,7 +187,7 @@ def reject_unsupported(args: Any) -> None:
 
 def _reject_drawn(args: Any) -> None:
     """Raises ValueError for positions that are to be drawn in training and would change nothing, or are drawn twice."""
-    shift, sample = (getattr(args, name, None) or 0 for name in ("position_shift", "position_sample"))
+    shift, sample = (getattr(args, name, None) or 0 for name in DRAWN)
     for name, value in (("--position-shift", shift), ("--position-sample", sample)):
         if int(value) < 0:
             raise ValueError(f"{name} must not be negative, but is {value}")
