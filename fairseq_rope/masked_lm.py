@@ -62,7 +62,8 @@ class RoFormerMaskedEncoder(RobertaEncoder):
         encoder.packs = True  # sentences come in random order, and those of a task differ much in length
         encoder.apply(init_bert_params)
         for name, parameter in encoder.named_parameters():  # fairseq's function knows layers, and no tables
-            if "position" in name.split(".") and parameter.dim() > 1 and parameter.requires_grad:
+            is_table = "position" in name.split(".") and parameter.dim() > 1 and parameter.requires_grad
+            if is_table and not position.own_initial_values:
                 nn.init.normal_(parameter, std=INITIAL_STD)
         return encoder
 
