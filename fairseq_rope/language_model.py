@@ -13,7 +13,7 @@ from . import hub
 from .fields import keep, parse_fields
 from .kinds import check_task
 from .loading import ComparesCheckpoints
-from .options import add_position_args, build_position, reject_unsupported
+from .options import add_position_args, add_training_args, build_position, reject_unsupported
 from .products import accelerate
 from .stacks import PositionalTransformerDecoder
 from .training.dropout import replace_dropout
@@ -50,6 +50,7 @@ class RoFormerLanguageModel(ComparesCheckpoints, TransformerLanguageModel):
         """Adds the flags of fairseq's language model, ``--decoder-position`` and each encoding's own."""
         gen_parser_from_dataclass(parser, TransformerLanguageModelConfig(), delete_default=True)
         add_position_args(parser, ["decoder"])
+        add_training_args(parser)
         add_freezing_args(parser)
 
     @classmethod

@@ -16,7 +16,7 @@ from .fields import keep, parse_fields
 from .kinds import check_task
 from .loading import ComparesCheckpoints
 from .masked_hub import MaskedHub, bpe_options
-from .options import add_position_args, build_position, reject_unsupported
+from .options import add_position_args, add_training_args, build_position, reject_unsupported
 from .products import accelerate, linear
 from .stacks import PositionalTransformerEncoder
 from .training.dropout import replace_dropout
@@ -62,7 +62,8 @@ class RoFormerMaskedEncoder(RobertaEncoder):
         encoder.packs = True  # sentences come in random order, and those of a task differ much in length
         encoder.apply(init_bert_params)
         for name, parameter in encoder.named_parameters():  # fairseq's function knows layers, and no tables
-            if "position" in name.split(".") and parameter.dim() > 1 and parameter.requires_grad:
+            is_table = "position" in name.split(".") and parameter.dim() > 1 and parameter.requires_grad
+            if is_table and not position.own_initial_values:
                 nn.init.normal_(parameter, std=INITIAL_STD)
         return encoder
 
@@ -126,6 +127,7 @@ class RoFormerMaskedModel(ComparesCheckpoints, RobertaModel):
             "--token-type-embedding", action="store_true", help="add one trained vector to every token, as BERT does"
         )
         add_position_args(parser, ["encoder"])
+        add_training_args(parser)
         add_freezing_args(parser)
 
     @classmethod

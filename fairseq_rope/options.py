@@ -11,6 +11,9 @@ from .positions import POSITIONS, PositionEncoding, SideConfig
 
 SIDES = ("encoder", "decoder")
 
+IN_TRAINING = ("position_shift", "position_sample", "fade_positions")
+"""Options for the positions of a training, which its model does not have afterwards."""
+
 Encodings = Dict[str, Tuple[str, Any]]
 """Side, to the name of its encoding and the options."""
 
@@ -23,6 +26,11 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
             choices=sorted(POSITIONS),
             help=f"position encoding of the {side}'s self-attention",
         )
+    add_encoding_args(parser, *POSITIONS)
+
+
+def add_training_args(parser: ArgumentParser) -> None:
+    """Adds the flags of :data:`IN_TRAINING`."""
     parser.add_argument(
         "--position-shift",
         type=int,
@@ -45,7 +53,6 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
         help="in training, also add sinusoidal positions, which the model was trained with before; they fade in the "
         "first N updates",
     )
-    add_encoding_args(parser, *POSITIONS)
 
 
 def add_encoding_args(parser: ArgumentParser, *names: str) -> None:
@@ -184,16 +191,16 @@ def reject_unsupported(args: Any) -> None:
         if getattr(args, option, None):
             raise ValueError(f"--{option.replace('_', '-')} is not supported here: {reason}")
     _reject_unused(args)
-    _reject_drawn(args)
+    _reject_in_training(args)
 
 
-def _reject_drawn(args: Any) -> None:
-    """Raises ValueError for positions that are to be drawn in training and would change nothing, or are drawn twice."""
-    flags = ("--position-shift", "--position-sample", "--fade-positions")
-    shift, sample, fade = values = [int(getattr(args, flag[2:].replace("-", "_"), None) or 0) for flag in flags]
-    for name, value in zip(flags, values):
+def _reject_in_training(args: Any) -> None:
+    """Raises ValueError for options of :data:`IN_TRAINING` that would change nothing, or contradict each other."""
+    values = [int(getattr(args, name, None) or 0) for name in IN_TRAINING]
+    shift, sample, fade = values
+    for name, value in zip(IN_TRAINING, values):
         if value < 0:
-            raise ValueError(f"{name} must not be negative, but is {value}")
+            raise ValueError(f"{_flag(name)} must not be negative, but is {value}")
     if shift and sample:
         raise ValueError("--position-shift and --position-sample both draw the positions: choose one")
     names = POSITIONS.keys() & {getattr(args, f"{side}_position", None) for side in SIDES}

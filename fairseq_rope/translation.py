@@ -16,7 +16,7 @@ from .alignment import Alignment, add_alignment_args, requested_alignment
 from .fields import keep, parse_fields
 from .kinds import check_task
 from .loading import ComparesCheckpoints
-from .options import add_position_args, build_position, reject_unsupported
+from .options import add_position_args, add_training_args, build_position, reject_unsupported
 from .products import accelerate
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
 from .training.dropout import replace_dropout
@@ -90,6 +90,7 @@ class RoFormerModel(ComparesCheckpoints, TransformerModel):
         super().add_args(parser)
         add_alignment_args(parser)
         add_position_args(parser)
+        add_training_args(parser)
         add_freezing_args(parser)
         parser.add_argument("--swish", action="store_true", help="swish (SiLU) as activation, as in Marian")
         parser.add_argument("--output-bias", action="store_true", help="add a bias to the logits, as Marian does")

@@ -170,3 +170,13 @@ def test_a_language_model_of_a_configuration_trains_and_is_evaluated(texts, tmp_
     options = ["--path", tmp_path / "checkpoints/checkpoint_last.pt", "--tokens-per-sample", 32, "--batch-size", 4]
     options += ["--context-window", 16]  # the task's blocks are shorter than the model's longest text
     assert "Perplexity" in last_line(tool("eval-lm", texts / "texts", *options, "--gen-subset", "valid"))
+
+
+def test_encodings_made_for_length_begin_with_their_papers_values_in_masked_models():
+    """Where tables begin with BERT's N(0, 0.02), KERPLE would hardly see a distance."""
+    kerple, fire, pope = (
+        build_with(name, "mlm").encoder.sentence_encoder.position for name in ("kerple", "fire", "pope")
+    )
+    assert kerple.rates.min() >= 0 and kerple.rates.mean() > 0.3
+    assert fire.output.std() > 0.06
+    assert not pope.delta.any()

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..kinds import Kind
 from ..loading import TABLE
-from ..options import SIDES, encodings_of, option_names
+from ..options import IN_TRAINING, SIDES, changes, encodings_of, option_names
 from ..positions import POSITIONS, PositionEncoding
 from ..positions.absolute import LearnedEncoding, SinusoidalEncoding
 from ..positions.untied import ProjectedPositions
@@ -59,13 +59,15 @@ class Change(NamedTuple):
     """A converted checkpoint, and the names of parameters: those of the layers once, with ``*`` for their number."""
 
     state: Dict[str, Any]
+    positions: str  # what the new encodings have in place of the old ones, in flags
     dropped: List[str]
     new: List[str]
     resized: List[str]  # tables whose rows are kept as far as both have them
 
     def report(self, seed: int) -> str:
         parts = [("dropped", self.dropped), (f"new (seed {seed})", self.new), ("resized", self.resized)]
-        return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+        lists = [f"{what}: {', '.join(names)}" for what, names in parts if names]
+        return "; ".join([*filter(None, [self.positions]), *lists])
 
 
 def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: int = 1) -> Change:
@@ -112,7 +114,8 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     changed = {**with_configuration(state, cfg), "model": {**others, **positions}, "extra_state": extra}
     for entry in ("last_optimizer_state", MEMORY):
         changed.pop(entry, None)
-    return Change(changed, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
+    positions_changed = changes(encodings_of(model_configuration(state)), encodings_of(cfg))
+    return Change(changed, positions_changed, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
 
 
 def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> Change:
@@ -140,8 +143,10 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
         before = encodings_of(stored)
         if any(before[side] != ("sinusoidal", SinusoidalEncoding.Options()) for side in kind.sides):
             raise CheckpointError("--fade-positions is for a model with fairseq's sinusoidal positions: leave it out")
-    names = [*(f"{side}_position" for side in kind.sides), *option_names(*POSITIONS), *LIMITS]
-    return convert_checkpoint(state, {name: getattr(args, name, None) for name in names}, seed)
+    fields = {name: getattr(args, name, None) for name in (*(f"{side}_position" for side in kind.sides), *LIMITS)}
+    for name, options in encodings_of(args).values():  # with the defaults that the training will have
+        fields.update({f"{POSITIONS[name].prefix}_{option}": value for option, value in vars(options).items()})
+    return convert_checkpoint(state, fields, seed)
 
 
 def _set_fields(cfg: argparse.Namespace, kind: Kind, fields: Mapping[str, Any]) -> None:
@@ -162,6 +167,8 @@ def _set_fields(cfg: argparse.Namespace, kind: Kind, fields: Mapping[str, Any]) 
             setattr(cfg, name, given[name])
     if any(POSITIONS[getattr(cfg, f"{side}_position")].attention == "linear" for side in kind.sides):
         cfg.attention_dropout = 0.0  # it forms no weights to drop
+    for name in IN_TRAINING:  # of a training, which says it anew
+        setattr(cfg, name, 0)
     cfg.arch = architecture(cfg, kind)
 
 

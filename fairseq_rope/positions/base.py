@@ -120,6 +120,9 @@ class PositionEncoding(nn.Module):
     shift_invariant: ClassVar[bool] = True
     """The logits depend only on ``j - i``, so padding on the left needs no correction of the positions."""
 
+    own_initial_values: ClassVar[bool] = False
+    """Its parameters begin with the paper's values in masked language models, too, whose tables begin as BERT's do."""
+
     attention: ClassVar[str] = "softmax"
     """The kind of attention that the encoding needs: ``softmax``, or ``linear`` where features replace the softmax."""
 

@@ -41,6 +41,7 @@ class InterpolatedBiasEncoding(PositionEncoding):
     Options = FireOptions
     prefix = "fire"
     shift_invariant = False
+    own_initial_values = True
 
     def __init__(self, config: SideConfig, options: FireOptions) -> None:
         super().__init__(config, options)

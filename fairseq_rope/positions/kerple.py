@@ -21,6 +21,8 @@ class LogarithmicBiasEncoding(PositionEncoding):
     at least 0.01. The authors clamp the parameters; here ``r = |parameter| + 0.01``, which has a gradient everywhere.
     """
 
+    own_initial_values = True
+
     def __init__(self, config: SideConfig, options: Any) -> None:
         super().__init__(config, options)
         largest = torch.tensor(LARGEST_INITIAL)[:, None, None]

@@ -30,6 +30,7 @@ class PolarEncoding(PositionEncoding):
     Options = PolarOptions
     prefix = "pope"
     family = "transformer_pope"
+    own_initial_values = True
 
     def __init__(self, config: SideConfig, options: PolarOptions) -> None:
         super().__init__(config, options)

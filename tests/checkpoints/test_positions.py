@@ -139,3 +139,23 @@ def test_only_sinusoids_of_fairseq_can_fade():
             convert_for(checkpoint(options(name, "translation", **changes)), args, 1)
     sinusoidal = checkpoint(options("transformer_sinusoidal_tiny", "translation"))
     assert convert_for(sinusoidal, args, 1).state["cfg"]["model"].encoder_position == "rope"
+
+
+def test_a_training_has_its_own_options_and_says_which_differ_from_the_checkpoints():
+    """Not those of the checkpoint where the command line leaves one out: the training would have the default."""
+    state = checkpoint(options("roformer_tiny", "translation", rope_layout="half", rope_base=5e5))
+    args = options("roformer_tiny", "translation")
+    with pytest.raises(CheckpointError, match="--rope-layout half"):
+        convert_for(state, args, 1)
+    args.rope_layout = "half"
+    change = convert_for(state, args, 1)
+    assert change.state["cfg"]["model"].rope_base == 10000
+    assert "--rope-base 10000.0 in place of 500000.0" in change.report(1)
+
+
+@pytest.mark.parametrize("option", ["position_shift", "position_sample"])
+def test_positions_that_a_training_drew_are_no_part_of_the_model(option):
+    state = checkpoint(options(arch("translation", "sinusoidal"), "translation", **{option: 16}))
+    args = options(arch("translation", "none"), "translation")
+    for change in (convert_checkpoint(state, dict(position="none")), convert_for(state, args, 1)):
+        assert not getattr(change.state["cfg"]["model"], option)
