@@ -11,7 +11,7 @@ from .positions import POSITIONS, PositionEncoding, SideConfig
 
 SIDES = ("encoder", "decoder")
 
-IN_TRAINING = ("position_shift", "position_sample", "fade_positions")
+IN_TRAINING = ("position_shift", "position_sample")
 """Options for the positions of a training, which its model does not have afterwards."""
 
 Encodings = Dict[str, Tuple[str, Any]]
@@ -44,14 +44,6 @@ def add_training_args(parser: ArgumentParser) -> None:
         default=0,
         metavar="K",
         help="in training, draw the positions of each batch from 0 to K - 1, in ascending order",
-    )
-    parser.add_argument(
-        "--fade-positions",
-        type=int,
-        default=0,
-        metavar="N",
-        help="in training, also add sinusoidal positions, which the model was trained with before; they fade in the "
-        "first N updates",
     )
 
 
@@ -119,7 +111,6 @@ def build_position(
         limit_flag=limit_flag,
         shift=int(getattr(cfg, "position_shift", None) or 0),
         sample=int(getattr(cfg, "position_sample", None) or 0),
-        fade=int(getattr(cfg, "fade_positions", None) or 0) if name != "sinusoidal" else 0,
     )
     if config.max_positions < 1:
         raise ValueError(f"{config.limit} must be at least 1, not {config.max_positions}")
@@ -196,8 +187,7 @@ def reject_unsupported(args: Any) -> None:
 
 def _reject_in_training(args: Any) -> None:
     """Raises ValueError for options of :data:`IN_TRAINING` that would change nothing, or contradict each other."""
-    values = [int(getattr(args, name, None) or 0) for name in IN_TRAINING]
-    shift, sample, fade = values
+    shift, sample = values = [int(getattr(args, name, None) or 0) for name in IN_TRAINING]
     for name, value in zip(IN_TRAINING, values):
         if value < 0:
             raise ValueError(f"{_flag(name)} must not be negative, but is {value}")
@@ -210,8 +200,6 @@ def _reject_in_training(args: Any) -> None:
         )
     if sample and names == {"none"}:
         raise ValueError("--position-sample changes nothing for none, which has no positions: leave it out")
-    if fade and names == {"sinusoidal"}:
-        raise ValueError("--fade-positions adds sinusoidal positions, which this model has: leave it out")
 
 
 def _reject_unused(args: Any) -> None:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from .alignment import Alignment
 from .attention import IncrementalState
 from .attention.packing import pack, places, unpack
-from .fading import FadingSinusoids
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .positions import PositionEncoding
 from .unregistered import Unregistered
@@ -32,7 +31,6 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         cfg.no_token_positional_embeddings = True  # fairseq's own term is never added
         super().__init__(cfg, dictionary, embed_tokens)
         self.position = position
-        self.fading = FadingSinusoids(position.config) if position.config.fade else None
 
     def build_encoder_layer(self, cfg: Any) -> nn.Module:
         return wrap_layer(PositionalEncoderLayer(cfg, self._shared_position.module), cfg)
@@ -47,8 +45,6 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
             token_embedding = self.embed_tokens(src_tokens)
         embed = self.embed_scale * token_embedding
         x = _add_term(embed, self.position.embed(positions))
-        if self.fading is not None:
-            x = _add_term(x, self.fading.term(src_tokens))
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = self.dropout_module(x)
@@ -114,7 +110,6 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         cfg.no_token_positional_embeddings = True
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.position = position
-        self.fading = FadingSinusoids(position.config) if position.config.fade else None
         self.need_attn = False
         self.alignment: Optional[Alignment] = None
         """The weights that learned alignments, which ``need_attn`` then stands for."""
@@ -177,8 +172,6 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
         x = _add_term(x, self.position.embed(positions))
-        if self.fading is not None:
-            x = _add_term(x, self.fading.term(tokens))
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return self.dropout_module(x)

@@ -22,7 +22,7 @@ from ..kinds import Kind
 from ..loading import TABLE
 from ..options import IN_TRAINING, SIDES, changes, encodings_of, option_names
 from ..positions import POSITIONS, PositionEncoding
-from ..positions.absolute import LearnedEncoding, SinusoidalEncoding
+from ..positions.absolute import LearnedEncoding
 from ..positions.untied import ProjectedPositions
 from .configuration import model_configuration, with_configuration
 from .fairseq_transformer import MEMORY, architecture, kind_of_arch
@@ -139,10 +139,6 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
         if one != other:
             flag = name.replace("_", "-")
             raise CheckpointError(f"more than positions differs: --{flag} is {one} in the checkpoint, {other} here")
-    if getattr(args, "fade_positions", 0):
-        before = encodings_of(stored)
-        if any(before[side] != ("sinusoidal", SinusoidalEncoding.Options()) for side in kind.sides):
-            raise CheckpointError("--fade-positions is for a model with fairseq's sinusoidal positions: leave it out")
     fields = {name: getattr(args, name, None) for name in (*(f"{side}_position" for side in kind.sides), *LIMITS)}
     for name, options in encodings_of(args).values():  # with the defaults that the training will have
         fields.update({f"{POSITIONS[name].prefix}_{option}": value for option, value in vars(options).items()})

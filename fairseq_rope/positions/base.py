@@ -45,8 +45,6 @@ class SideConfig:
     """In training, the largest offset of a sequence (SHAPE, Kiyono et al., EMNLP 2021, arXiv 2109.05644); 0: none."""
     sample: int = 0
     """In training, positions are drawn from those below this (Ruoss et al., ACL 2023, arXiv 2305.16843); 0: none."""
-    fade: int = 0
-    """The updates in which the sinusoids that a model was trained with fade; 0: there are none."""
 
     @property
     def head_dim(self) -> int:

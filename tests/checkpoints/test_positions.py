@@ -129,18 +129,6 @@ def test_a_training_may_begin_with_a_checkpoint_that_differs_in_positions_alone(
         convert_for(state, options("roformer_lm_tiny", "lm"), 1)
 
 
-def test_only_sinusoids_of_fairseq_can_fade():
-    args = options("roformer_tiny", "translation", fade_positions=5)
-    for name, changes in (
-        ("transformer_alibi_tiny", {}),
-        ("transformer_sinusoidal_tiny", {"sinusoidal_formula": "paper"}),
-    ):
-        with pytest.raises(CheckpointError, match="is for a model with fairseq's sinusoidal positions"):
-            convert_for(checkpoint(options(name, "translation", **changes)), args, 1)
-    sinusoidal = checkpoint(options("transformer_sinusoidal_tiny", "translation"))
-    assert convert_for(sinusoidal, args, 1).state["cfg"]["model"].encoder_position == "rope"
-
-
 def test_a_training_has_its_own_options_and_says_which_differ_from_the_checkpoints():
     """Not those of the checkpoint where the command line leaves one out: the training would have the default."""
     state = checkpoint(options("roformer_tiny", "translation", rope_layout="half", rope_base=5e5))

@@ -178,8 +178,6 @@ class Training:
             return say("train: done before with the same settings")
         settings.check_average(self.max_update, self.save_every, self.recipe.score.average, bool(self.args.recipe))
         settings.check_warmup(self.flags, self.max_update)
-        if self.max_update <= int(" ".join(self.flags.get("--fade-positions", [])) or 0):
-            raise Failure(f"the old positions are still there after {self.max_update} updates: lower --fade-positions")
         import fairseq_rope  # noqa: F401  (fairseq alone would set up the log)
 
         from .fairseq_options import check_options
