@@ -102,6 +102,8 @@ class Training:
         settings.check_flags(recipe.flags, set(settings.RESERVED) - set(settings.IN_RECIPES))
         for path in (self.data, self.out):
             check_name(str(path))
+        if recipe.start and not self.start:
+            raise Failure(f"the recipe {recipe.name} begins with a run of {recipe.start}: give that run as --from RUN")
         if self.start and set(settings.BEGIN_WITH) & {*recipe.flags, *given}:
             raise Failure("--from names the first parameters: leave --finetune-from-model and the like out")
         self.machines = launch.Machines.of(os.environ)

@@ -101,6 +101,12 @@ def test_the_last_update_makes_a_checkpoint_to_average(data, trainings, options)
     assert trainings == [0]
 
 
+def test_a_recipe_that_begins_with_a_run_needs_one(data):
+    with pytest.raises(Failure, match=r"^the recipe multi30k_cpu_swap begins with a run of"):
+        training(data, "--recipe", "multi30k_cpu_swap")
+    training(data, "--recipe", "multi30k_cpu_swap", "--from", data)
+
+
 def test_without_a_recipe_too_few_checkpoints_are_said(data, trainings, capsys):
     training(data).run()
     said = "1 checkpoint, but 5 are to be averaged: choose --save-every 1 or less, or call average.sh with --last 1\n"
