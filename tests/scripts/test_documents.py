@@ -79,20 +79,24 @@ def test_dictionaries_of_sentences_get_the_separator(documents, trained, tmp_pat
 
 
 class Reversing:
-    """An engine that reverses the words of each segment, and loses the separators of blocks that have an ``x``."""
+    """An engine that reverses the words of each segment, loses the separators of blocks that have an ``x``, and leaves
+    the last segment empty in blocks that have a ``y`` in the first."""
 
     def search(self, sources):
         blocks = [[" ".join(reversed(segment.split())) for segment in split_segments(source)] for source in sources]
+        for block in blocks:
+            if len(block) > 1 and "y" in block[0]:
+                block[-1] = ""
         found = [" ".join(block) if "x" in source else join_segments(block) for block, source in zip(blocks, sources)]
         return found, 0
 
 
-def test_a_block_that_comes_back_with_another_number_of_segments_is_translated_segment_by_segment(documents):
+def test_a_block_that_comes_back_with_other_or_empty_segments_is_translated_segment_by_segment(documents):
     translator = Translator(documents[1], engine="fairseq", documents=True)
     translator.engine = Reversing()
-    blocks = [["a b", "c d"], ["e x", "f g"], ["h i"]]
+    blocks = [["a b", "c d"], ["e x", "f g"], ["h i"], ["j y", "k l"]]
     texts, wrong = translator.search_blocks(blocks)
-    assert wrong == 1 and texts == [["b a", "d c"], ["x e", "g f"], ["i h"]]
+    assert wrong == 2 and texts == [["b a", "d c"], ["x e", "g f"], ["i h"], ["y j", "l k"]]
 
 
 def test_a_text_is_cut_into_blocks_within_its_documents(documents):

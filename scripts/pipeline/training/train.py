@@ -163,6 +163,13 @@ class Training:
         lines += [settings.train_line(self.flags, *sizes), *([f"from {sha256(self.start)}"] if self.start else [])]
         return "".join(f"{line}\n" for line in lines)
 
+    @property
+    def beginning(self) -> str:
+        """The name of what ``--from`` gives: the training that the recipe begins with, or another file."""
+        assert self.start
+        arch = self.recipe.start.rpartition("/")[2]
+        return self.recipe.start if arch and self.start.absolute().parent.parent.name == arch else self.start.name
+
     def run(self) -> None:
         """Trains, or continues, until it reaches ``max_update`` or the flags end it earlier.
 
@@ -340,7 +347,7 @@ class Training:
             "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
             **({"jobs": jobs} if jobs else {}),
             **({"products": library} if library else {}),
-            **({"from": f"{self.recipe.start or self.start.name}, SHA-256 {sha256(self.start)}"} if self.start else {}),
+            **({"from": f"{self.beginning}, SHA-256 {sha256(self.start)}"} if self.start else {}),
         }
         write_record(self.out / RECORD, record, ROOT, continues)
 

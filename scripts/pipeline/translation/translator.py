@@ -104,7 +104,8 @@ class Translator:
         return found
 
     def search_blocks(self, blocks: Sequence[Sequence[str]]) -> Tuple[List[List[str]], int]:
-        """Translates blocks, each in one piece, or segment by segment if its translation has another number of them.
+        """Translates blocks, each in one piece, or segment by segment if its translation has another number of them, or
+        an empty one.
 
         Args:
             blocks: the tokens of the segments of each.
@@ -114,7 +115,7 @@ class Translator:
         """
         found, self.cut = self.engine.search([join_segments(block) for block in blocks])
         split = [split_segments(tokens) for tokens in found]
-        wrong = [i for i, block in enumerate(blocks) if len(split[i]) != len(block)]
+        wrong = [i for i, block in enumerate(blocks) if len(split[i]) != len(block) or not all(split[i])]
         if alone := [segment for i in wrong for segment in blocks[i]]:
             again, cut = self.engine.search(alone)
             self.cut += cut

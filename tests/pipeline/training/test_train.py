@@ -102,9 +102,18 @@ def test_the_last_update_makes_a_checkpoint_to_average(data, trainings, options)
 
 
 def test_a_recipe_that_begins_with_a_run_needs_one(data):
-    with pytest.raises(Failure, match=r"^the recipe multi30k_cpu_swap begins with a run of multi30k_cpu"):
+    with pytest.raises(Failure, match=r"^the recipe multi30k_cpu_swap begins with a run of"):
         training(data, "--recipe", "multi30k_cpu_swap")
-    training(data, "--recipe", "multi30k_cpu_swap", "--from", data)
+
+
+def test_a_run_has_the_name_of_the_training_in_its_recipe_only_if_it_begins_with_that(data, tmp_path):
+    name = "multi30k_cpu/transformer_sinusoidal_multi30k"
+    for folder, known in (
+        ("transformer_sinusoidal_multi30k/seed1", name),
+        ("roformer_multi30k/seed1", "checkpoint.pt"),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        assert training(data, "--recipe", "multi30k_cpu_swap", "--from", tmp_path / folder).beginning == known
 
 
 def test_without_a_recipe_too_few_checkpoints_are_said(data, trainings, capsys):
