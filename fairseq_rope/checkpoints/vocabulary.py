@@ -20,6 +20,7 @@ from ..masked_lm import INITIAL_STD
 from .configuration import model_configuration, with_configuration
 from .fairseq_transformer import kind_of_arch
 from .files import CheckpointError
+from .rope_layout import AVERAGES
 
 OUTPUTS = ("output_projection.weight", "output_projection.bias", "lm_head.weight", "lm_head.bias")
 """The ends of the names of parameters with a row for each type that a model predicts."""
@@ -28,7 +29,7 @@ MASK = "<mask>"
 
 
 def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[str, Any]:
-    """A copy of a checkpoint for larger dictionaries, without the optimizer's state.
+    """A copy of a checkpoint for larger dictionaries, without the optimizer's state and moving averages.
 
     Args:
         state: of a model of this plugin.
@@ -65,7 +66,8 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
             model[name] = _with_rows(model[name], len(symbols), old - (before[-1] == MASK), std, seed)
         digests[side] = digest(dictionary)
     cfg.dictionaries = digests
-    grown = {**with_configuration(state, cfg), "model": model}
+    extra = {name: value for name, value in (state.get("extra_state") or {}).items() if name not in AVERAGES}
+    grown = {**with_configuration(state, cfg), "model": model, "extra_state": extra}
     grown.pop("last_optimizer_state", None)
     return grown
 

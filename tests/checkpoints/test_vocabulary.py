@@ -41,8 +41,9 @@ def test_old_words_stay_and_new_ones_begin_as_in_a_new_training(kind, tmp_path):
     cfg, old_file, new_file = (options(arch(kind, "rope"), kind), tmp_path / "old", tmp_path / "new")
     old, old_words = model_and_words(kind, dictionary_file(old_file, WORDS), cfg)
     state = {"args": None, "cfg": {"model": cfg}, "model": old.state_dict(), "last_optimizer_state": {}}
+    state["extra_state"] = {"ema": {}, "epoch": 1}
     grown = grow(state, [dictionary_file(new_file, MORE)])
-    assert "last_optimizer_state" not in grown
+    assert "last_optimizer_state" not in grown and grown["extra_state"] == {"epoch": 1}
     cfg = argparse.Namespace(**vars(grown["cfg"]["model"]))
     new, new_words = model_and_words(kind, new_file, cfg, grown["model"])
     assert cfg.dictionaries == grown["cfg"]["model"].dictionaries  # so that training finds its own words
