@@ -99,7 +99,7 @@ def test_the_manuals_configuration_trains_resumes_and_translates(data, tmp_path)
     (tmp_path / "roformer.yaml").write_text(text, encoding="utf-8")
     train = ["fairseq-hydra-train", "--config-dir", tmp_path, "--config-name", "roformer"]
     train += [f"common.user_dir={USER_DIR}", f"task.data={data / 'bin'}", "dataset.max_tokens=600"]
-    train += [f"model.{name}={value}" for name, value in SMALL.items()]
+    train += [f"+model.{name}={value}" for name, value in SMALL.items()]
     checkpoint = tmp_path / "checkpoints/checkpoint_last.pt"
     run(*train, "optimization.max_update=2", cwd=tmp_path)
     first = parameters(checkpoint)
