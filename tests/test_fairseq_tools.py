@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from pipeline.translation.engines import Search
 from pipeline.translation.translator import Translator
 
 from .commands import ENVIRONMENT, ROOT, TRAIN, fairseq, hypotheses, one_line, parameters, run
@@ -150,7 +151,7 @@ def test_several_languages_in_one_model(data, tmp_path, arch):
         shutil.copy(data / name, model)
     sources = (data / "bpe/test.de").read_text().splitlines()
     for engine in ("fairseq", "ctranslate2"):
-        translator = Translator(model, beam=1, engine=engine, source="de", target="en")
+        translator = Translator(model, Search(1), engine=engine, source="de", target="en")
         found, _ = translator.engine.search(sources)
         # fairseq-generate ends 49 tokens behind the tag, and removes the tag wherever it is
         cut = [" ".join(token for token in tokens.split()[:49] if token != "__en__") for tokens in found]

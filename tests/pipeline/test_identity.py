@@ -19,7 +19,11 @@ def told(tmp_path, recipe, result, *options):
     command = shlex.split(result["run"]["command"])
     flags = command[command.index("--") + 1 :] if "--" in command else []
     words = ["--data", tmp_path, "--out", tmp_path, "--arch", result["arch"], "--recipe", recipe]
-    return Training(parse([*map(str, words), "--seed", str(result["seed"]), *options, "--", *flags])).settings
+    if load_recipe(recipe).start:
+        (tmp_path / "first.pt").touch()
+        words += ["--from", tmp_path / "first.pt"]
+    training = Training(parse([*map(str, words), "--seed", str(result["seed"]), *options, "--", *flags]))
+    return training.settings.splitlines(keepends=True)[0]
 
 
 @pytest.mark.parametrize("name", [name for name, result in RESULTS.items() if "grid" not in result])

@@ -189,4 +189,4 @@ def test_a_training_begins_with_another_run_whose_positions_change(data, tmp_pat
     one_line(run(*other_size, fails=True), "more than positions differs: --encoder-layers is")
     assert not (tmp_path / "x").exists()
     (new / "checkpoint.pt").unlink(missing_ok=True)
-    one_line(run(*words(data, tmp_path / "x", "--from", new), fails=True), "run scripts/average.sh first")
+    one_line(run(*words(data, tmp_path / "x", "--from", new), fails=True), "run scripts/average.sh, or")
