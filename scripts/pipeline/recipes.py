@@ -86,7 +86,8 @@ class Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     archs: List[str] = []
     """The architectures to train when the user names none."""
     start: str = msgspec.field(name="from", default="")
-    """``RECIPE/ARCH``: trainings begin with the average of that training with the same seed, on the same data."""
+    """``RECIPE/ARCH``: trainings begin with the average of that training with the same seed, on the same data. A
+    recipe's path is relative to the file that names it."""
     data: Data = Data()
     prepare: Dict[str, Value] = {}
     train: Dict[str, Value] = {}
@@ -156,15 +157,23 @@ def load_recipe(option: str) -> Recipe:
     if len(named) in (1, 2):
         raise Failure(f"{path}: [data] has no '{named[0]}'")
     folder, shares = tables.data.folder, "" if named else owner.stem
-    if tables.start and load_recipe(tables.start.rpartition("/")[0]).shares != shares:
-        raise Failure(f"{path}: 'from' is RECIPE/ARCH, and that recipe must share the data of this one")
+    if tables.start:
+        name, _, arch = tables.start.rpartition("/")
+        if not name or _merged(first := _find(name, path.parent), ())[2] != owner:
+            raise Failure(f"{path}: 'from' is RECIPE/ARCH, and that recipe must share the data of this one")
+        tables = msgspec.structs.replace(tables, start=f"{_option(first)}/{arch}")
     return Recipe(
         **msgspec.structs.asdict(tables),
         name=path.stem,
-        option=path.stem if path.parent == FOLDER else str(path),
+        option=_option(path),
         shares=shares,
         raw=ROOT / "data" / (folder or owner.stem) if owner.parent == FOLDER else owner.parent / folder,
     )
+
+
+def _option(path: Path) -> str:
+    """What ``--recipe`` calls a file."""
+    return path.stem if path.parent == FOLDER else str(path)
 
 
 def _find(option: str, folder: Path) -> Path:

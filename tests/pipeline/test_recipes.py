@@ -1,6 +1,7 @@
 """Recipes: from scripts/recipes or from anywhere, with data or without."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,20 @@ def test_the_path_of_a_recipe_starts_at_the_current_folder_and_extends_at_the_fi
     recipe = load_recipe("yours.toml")
     assert (recipe.score.average, recipe.score.beam, recipe.train["max-update"], recipe.shares) == (4, 2, 7, "base")
     assert recipe.raw == tmp_path / "shared" and recipe.option == str(tmp_path / "further/yours.toml")
+
+
+def test_a_recipe_begins_with_runs_of_a_recipe_that_it_finds_from_its_own_folder(write, monkeypatch, tmp_path):
+    base = write(OWN, "texts/base")
+    swap = write('extends = "base.toml"\nfrom = "base.toml/roformer_tiny"', "texts/swap")
+    monkeypatch.chdir(tmp_path)
+    first = Path("out/roformer_tiny/seed1/checkpoint.pt")
+    first.parent.mkdir(parents=True)
+    first.touch()
+    assert load_recipe(swap).start == f"{base}/roformer_tiny"
+    training = Sweep(parse(["texts/swap.toml", "--out", "out"])).experiments[0].training()
+    assert (training.start, training.beginning) == (first, "base/roformer_tiny")
+    with pytest.raises(Failure, match="'from' is RECIPE/ARCH"):
+        load_recipe(write('extends = "base.toml"\nfrom = "multi30k/roformer_tiny"', "texts/swap"))
 
 
 def test_a_recipe_that_changes_its_data_does_not_share_them(write, tmp_path):

@@ -55,10 +55,11 @@ def summary(info: Dict[str, Any]) -> str:
     lines = [f"{unit}: {_listed(info[unit])}" for unit in ("pairs", *TEXT_UNITS) if unit in info]
     unit = "pairs" if "pairs" in info else "documents"
     lines += [f"{name}: {n:,} of its {unit} are in the training set, too" for name, n in info["in_train"].items()]
-    if "cleaned" in info:
-        lines.append(f"training pairs: {_listed(info['cleaned'])}")
+    if cleaned := info.get("cleaned"):
+        dropped = {name.removeprefix("dropped_"): n for name, n in cleaned.items() if name.startswith("dropped_")}
+        lines.append(f"training pairs kept: {cleaned['kept']:,} of {cleaned['pairs']:,} (dropped: {_listed(dropped)})")
     if "blocks" in info:
-        lines.append(f"training pairs of documents: {_listed(info['blocks'])}")
+        lines.append(f"training blocks: {_listed(info['blocks'])}")
     learned = {**info.get(info["subwords"], {}), "vocabulary": info["vocabulary"]}
     lines.append(_listed({name: number for name, number in learned.items() if isinstance(number, (int, float))}))
     for name, sides in info["binarised"].items():

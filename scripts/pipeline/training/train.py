@@ -16,6 +16,7 @@ import argparse
 import os
 import shlex
 import time
+from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
@@ -167,8 +168,9 @@ class Training:
     def beginning(self) -> str:
         """The name of what ``--from`` gives: the training that the recipe begins with, or another file."""
         assert self.start
-        arch = self.recipe.start.rpartition("/")[2]
-        return self.recipe.start if arch and self.start.absolute().parent.parent.name == arch else self.start.name
+        recipe, _, arch = self.recipe.start.rpartition("/")
+        is_named = arch and self.start.absolute().parent.parent.name == arch
+        return f"{Path(recipe).stem}/{arch}" if is_named else self.start.name
 
     def run(self) -> None:
         """Trains, or continues, until it reaches ``max_update`` or the flags end it earlier.
