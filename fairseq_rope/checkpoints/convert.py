@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Sequence
 
 from ..positions.rope import LAYOUTS
-from . import fairseq_transformer, hugging_face, positions, rope_layout, vocabulary
+from . import fairseq_transformer, positions, rope_layout, vocabulary
 from .configuration import model_configuration
 from .files import CheckpointError, check_finite, load_checkpoint, save_checkpoint
-from .hugging_face import m2m100, marian
+from .hugging_face import bert, m2m100, marian
 from .hugging_face.configuration import CONFIG, read_object
 from .model_folder import CHECKPOINT
 
@@ -41,11 +41,11 @@ def convert_file(path: Path, to: str, out: Path) -> str:
     """
     if to == "hugging-face":
         folder = path if path.is_dir() else path.parent
-        return (marian if (folder / marian.SOURCE).is_file() else hugging_face).export_folder(path, out)
+        return (marian if (folder / marian.SOURCE).is_file() else bert).export_folder(path, out)
     if to == "plugin" and path.is_dir() and not (path / CHECKPOINT).is_file():
         kind = read_object(path / CONFIG).get("model_type")
         others = {marian.MODEL_TYPE: marian.import_folder, m2m100.MODEL_TYPE: m2m100.import_folder}
-        return others.get(str(kind), hugging_face.import_folder)(path, out)
+        return others.get(str(kind), bert.import_folder)(path, out)
     state = load_whole(path)
     if to in LAYOUTS:
         converted = rope_layout.convert_checkpoint(state, to)
