@@ -94,7 +94,7 @@ def choose(name: str) -> None:
 
 
 def speed_of_onednn() -> float:
-    """How many times as fast as BLAS oneDNN is in a few products and their gradients, on PyTorch's threads."""
+    """How many times as fast as BLAS oneDNN is in a few products and their gradients, on one thread."""
     return _ratio(F.linear, onednn)
 
 
@@ -106,15 +106,22 @@ def speed_of_bf16() -> float:
 
 def _ratio(first: Callable[..., Tensor], second: Callable[..., Tensor], dtype: torch.dtype = torch.float) -> float:
     """Seconds of the first function divided by those of the second, whose operands have ``dtype``: sums of the fastest
-    of :data:`ROUNDS` calls each."""
-    seconds = [0.0, 0.0]
-    with torch.no_grad():
-        for rows, inputs, outputs in SHAPES:
-            x, weight, grad = torch.ones(rows, inputs), torch.ones(outputs, inputs), torch.ones(rows, outputs)
-            for pair in ((x, weight), (grad, weight.t()), (x.t(), grad.t())):
-                other = [operand.to(dtype) for operand in pair]
-                rounds = [(_seconds(first, *pair), _seconds(second, *other)) for _ in range(ROUNDS)]
-                seconds = [total + min(times) for total, times in zip(seconds, zip(*rounds))]
+    of :data:`ROUNDS` calls each.
+
+    Several threads wait for each other, and beside other work that would decide.
+    """
+    seconds, threads = [0.0, 0.0], torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.no_grad():
+            for rows, inputs, outputs in SHAPES:
+                x, weight, grad = torch.ones(rows, inputs), torch.ones(outputs, inputs), torch.ones(rows, outputs)
+                for pair in ((x, weight), (grad, weight.t()), (x.t(), grad.t())):
+                    other = [operand.to(dtype) for operand in pair]
+                    rounds = [(_seconds(first, *pair), _seconds(second, *other)) for _ in range(ROUNDS)]
+                    seconds = [total + min(times) for total, times in zip(seconds, zip(*rounds))]
+    finally:
+        torch.set_num_threads(threads)
     return seconds[0] / seconds[1]
 
 

@@ -177,3 +177,13 @@ def test_packed_layers_are_the_layers_side_by_side(library, onednn, monkeypatch)
     layer, x = nn.Linear(64, 40).bfloat16(), torch.randn(4, 64).bfloat16()
     precise = F.linear(x.float(), layer.weight.float(), layer.bias.float())
     torch.testing.assert_close(PackedLinear.of(layer)(x).float(), precise, rtol=1e-2, atol=1e-2)
+
+
+@NEEDS_ONEDNN
+def test_measuring_keeps_the_number_of_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert products.speed_of_onednn() > 0 and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
