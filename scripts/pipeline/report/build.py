@@ -22,7 +22,7 @@ from ..files import remove_leftovers, write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..scoring.metrics import METRICS
 from .comparison import LEVEL
-from .pages import fill
+from .pages import fill, project_pages
 from .pictures import draw
 from .recipe import Report, read_report
 from .tables import change, code, conditions, p_value, speed_table, system_table, table, text
@@ -75,10 +75,11 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--out", type=to_path, required=True, help="output folder: report.html and report.md")
     baseline = "architecture to compare with (default: sinusoidal; of language models, learned)"
     parser.add_argument("--baseline", default="", help=baseline)
-    pages = "Markdown pages whose tables and pictures between markers are made anew"
-    parser.add_argument("--pages", type=to_path, nargs="+", action="extend", default=[], help=pages)
+    named = "Markdown pages whose tables and pictures between markers are made anew (without names: the project's)"
+    parser.add_argument("--pages", type=to_path, nargs="*", metavar="PAGE", help=named)
     args = parser.parse_args(argv)
-    for path in [*args.results, *args.pages]:
+    pages = [] if args.pages is None else args.pages or project_pages()
+    for path in [*args.results, *pages]:
         if not path.exists():
             raise Failure(f"{path} not found: give files that are there")
     logging.disable(logging.INFO)  # what fairseq says, and with it all packages
@@ -87,7 +88,7 @@ def main(argv: Sequence[str]) -> None:
         for recipe in report.recipes:
             draw(recipe)
         files = {args.out / "report.md": to_markdown(report), args.out / "report.html": to_html(report)}
-        for page in args.pages:
+        for page in pages:
             files.update(fill(page, report))
         for path, content in files.items():
             remove_leftovers(path.parent, f"{path.name}.")

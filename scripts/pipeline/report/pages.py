@@ -13,9 +13,10 @@ A block begins with a comment that asks, and ends with ``<!-- end -->``::
 
 import re
 from pathlib import Path
-from typing import Dict, Mapping, Optional
+from typing import Dict, List, Mapping, Optional
 
 from ..command import Failure
+from ..paths import ROOT
 from .comparison import Difference
 from .recipe import Recipe, Report
 from .tables import cards, change, lengths_table, p_value, speed_table, system_table, table
@@ -23,6 +24,12 @@ from .tables import cards, change, lengths_table, p_value, speed_table, system_t
 BLOCK = re.compile(r"(<!-- report: (\w+)(?: ([^:\n]*?))?(?:: (.*?))? -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 EVIDENCE = re.compile(r"`([^`]*)` (>|≈|<) `([^`]*)`(?: on `([^`]*)`)?(?: in \[`([^`]*)`\])?")
 LINK = re.compile(r"!\[.*?\]\((.*?)\)")
+
+
+def project_pages() -> List[Path]:
+    """The pages of the project that have blocks."""
+    pages = sorted(path for folder in (ROOT, ROOT / "docs", ROOT / "results") for path in folder.glob("*.md"))
+    return [page for page in pages if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 def fill(page: Path, report: Report) -> Dict[Path, str]:

@@ -7,20 +7,12 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.report.build import to_markdown
-from pipeline.report.pages import BLOCK, fill
+from pipeline.report.pages import BLOCK, fill, project_pages
 from pipeline.report.pictures import draw
 from pipeline.report.recipe import read_report
 
 from ...commands import ROOT
 from .made_results import ROTARY, SINUSOIDAL, result
-
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "docs/results.md",
-    ROOT / "docs/speed.md",
-    ROOT / "docs/documents.md",
-    ROOT / "results/README.md",
-]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +20,7 @@ def committed():
     return read_report([ROOT / "results"])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", project_pages(), ids=lambda page: page.name)
 def test_the_tables_of_a_page_are_those_of_the_committed_results(committed, page):
     for recipe in committed.recipes:
         draw(recipe) if not recipe.pictures and recipe.name == "multi30k_cpu" else None
