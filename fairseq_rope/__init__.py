@@ -6,8 +6,13 @@ checkpoints to the list of PyTorch's safe loading. It also changes fairseq in th
 """
 
 import logging
+from importlib.util import find_spec
 
 __version__ = "0.2.0"
+
+for _name, _package in (("torch", "torch"), ("fairseq", "fairseq-fixed")):
+    if find_spec(_name) is None:
+        raise ModuleNotFoundError(f"fairseq_rope needs {_name}: pip install {_package} (docs/compatibility.md)")
 
 # fairseq's import sets up the log, which is the program's business, and reports that tensorboardX is missing
 _handlers, _level = logging.root.handlers[:], logging.root.level

@@ -5,6 +5,7 @@ With ``fairseq_transformer`` in place of the family it is fairseq's own model of
 the reference for speed and quality.
 """
 
+import difflib
 import fnmatch
 import importlib.util
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
@@ -57,7 +58,8 @@ def match_architectures(names: Sequence[str]) -> List[str]:
         named = [arch for arch, (_, _, kind) in ARCHITECTURES.items() if kind.infix in name]
         matches = [name] if is_known else fnmatch.filter(named, name)
         if not matches:
-            raise ValueError(f"unknown architecture '{name}': `fairseq-rope info` lists them")
+            near = "".join(f", {each}?" for each in difflib.get_close_matches(name, ARCHITECTURES, 1))
+            raise ValueError(f"unknown architecture '{name}'{near}: `fairseq-rope info` lists them")
         chosen += [arch for arch in matches if arch not in chosen]
     return chosen
 

@@ -19,12 +19,17 @@ if [[ ! -x $VENV/bin/python || -n ${PYTHON:-} ]]; then
   done
   "$python" -I -m venv "$VENV" || die "$python makes no environment: install Python 3.10 or later with venv, or set PYTHON"
 fi
-wanted="$ROOT ${EXTRAS:-} $("$VENV/bin/python" -V) $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
-[[ $wanted != "$(cat "$VENV/installed" 2>/dev/null)" ]] || { say "installed before: $VENV"; exit; }
+wanted="$("$VENV/bin/python" -V) $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
+{ IFS= read -r before; IFS= read -r extras; IFS= read -r owner; } 2>/dev/null <"$VENV/installed" || true
+if [[ ${before:-} == "$wanted" && ${EXTRAS:-$extras} == "$extras" && -d ${owner:-} ]]; then
+  [[ $owner == "$ROOT" ]] || say "its command fairseq-rope is that of $owner"
+  say "installed before: $VENV"
+  exit
+fi
 say "installing into $VENV: 5 minutes or less the first time"
 export PIP_CONSTRAINT=$ROOT/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1
 pip() { "$VENV/bin/python" -I -m pip install "$@" >&2 || die "the installation failed: the lines above say why"; }
 # the official fairseq needs omegaconf 2.0.x, whose metadata later versions of pip refuse
 "$VENV/bin/python" -Ic 'import sys; sys.exit(sys.version_info < (3, 11))' || pip 'pip<24.1'
 pip -e "${ROOT}[scripts,test,plot,export${EXTRAS:+,$EXTRAS}]"
-echo "$wanted" >"$VENV/installed"
+printf '%s\n' "$wanted" "${EXTRAS:-}" "$ROOT" >"$VENV/installed"

@@ -15,9 +15,7 @@ Shapes, in all of these files::
     positions           (B, T) or (1, T)   int64, in tokens, 0-based, counted over real tokens (padding excluded)
     q, k, v             (B, H, T, D)       per head, after the projection
 
-To add an encoding: write one file here with a subclass, add one line to ``POSITIONS`` in ``__init__.py`` and one row
-to ``PAPER_CASES`` in ``tests/positions/test_paper_cases.py``. Flags, architectures of every kind and size and the
-contract tests follow from the registry. An encoding that is two others at once inherits from both, the first of which
+CONTRIBUTING.md has the way to add an encoding. One that is two others at once inherits from both, the first of which
 calls ``super()`` in each hook that both have.
 """
 

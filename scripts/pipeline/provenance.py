@@ -40,6 +40,8 @@ class Record(msgspec.Struct):
     threads: Optional[str] = None
     jobs: Optional[str] = None
     products: str = ""
+    start: str = msgspec.field(name="from", default="")
+    """The training with which it began, or the name of a file, and its hash."""
     machine: Optional[str] = None
     commit: Optional[str] = None
     versions: Dict[str, str] = {}

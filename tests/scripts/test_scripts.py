@@ -74,6 +74,11 @@ def test_an_installation_is_done_once(tmp_path):
         return "installed before" in done.stderr
 
     assert [install(), install(), install(EXTRAS="docs"), install(EXTRAS="docs")] == [False, True, False, True]
+    assert install(), "with more than is needed"
+    stamp = (tmp_path / "installed").read_text()
+    for other, done in ((tmp_path, True), (tmp_path / "gone", False)):  # which another clone has made
+        (tmp_path / "installed").write_text(stamp.replace(str(ROOT), str(other)))
+        assert install() == done
 
 
 def test_wrong_calls_give_one_line(data, trained, tmp_path):

@@ -13,12 +13,14 @@ A block begins with a comment that asks, and ends with ``<!-- end -->``::
 
 import re
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional
+from typing import Dict, List, Mapping
 
 from ..command import Failure
 from ..paths import ROOT
-from .comparison import Difference
+from ..scoring.metrics import METRICS
+from ..scoring.scored import BLEU
 from .recipe import Recipe, Report
+from .systems import metric_of
 from .tables import cards, change, lengths_table, p_value, speed_table, system_table, table
 
 BLOCK = re.compile(r"(<!-- report: (\w+)(?: ([^:\n]*?))?(?:: (.*?))? -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
@@ -63,23 +65,25 @@ def fill(page: Path, report: Report) -> Dict[Path, str]:
 
 
 def _with_figures(page: Path, recipes: Mapping[str, Recipe], usual: str, rows: str) -> str:
-    """A table whose last columns, difference and p, follow from the one before them, which says of two systems which is
-    better, on the first test set unless it names another, in the ``usual`` recipe unless it names another."""
+    """A table whose last columns, difference and p, follow from the one before them.
+
+    That says of two systems which is better: on the first test set, unless it names another, or its end; in the
+    ``usual`` recipe, unless it names another.
+    """
     (*heads, _, _), _, *lines = ([cell.strip() for cell in row.split("|")[1:-1]] for row in rows.splitlines())
     made = []
     for *cells, evidence, _, _ in lines:
         figures = ["" if "](" in evidence else "not measured", ""]
         if named := EVIDENCE.search(evidence):
             one, relation, other, test, name = named.groups("")
-            found = _difference(recipes[name or usual], one, other, test)
+            recipe = recipes[name or usual]
+            test = next(each for each in (*recipe.tests, *recipe.validation) if each.endswith(test))
+            systems = {recipe.short(system): system for system in recipe.systems}
+            found = recipe.difference(systems[one], systems[other], test)
             if found is None or found.relation != relation:
                 raise Failure(f"{page}: '{cells[0]}' does not hold: {found and found.relation}: correct it")
-            figures = [change(found), p_value(found)]
+            metric = metric_of(recipe.systems, test)
+            unit = "" if metric == BLEU else f" {METRICS[metric].name}"
+            figures = [f"{change(found)}{unit}", p_value(found)]
         made.append([*cells, evidence, *figures])
-    return table(list(zip([*heads, "difference (95% interval)", "p"], zip(*made))), left=len(heads))
-
-
-def _difference(recipe: Recipe, one: str, other: str, test: str) -> Optional[Difference]:
-    """Of two systems on the first test set whose name ends so."""
-    systems, sets = {recipe.short(system): system for system in recipe.systems}, [*recipe.tests, *recipe.validation]
-    return recipe.difference(systems[one], systems[other], next(name for name in sets if name.endswith(test)))
+    return table(list(zip([*heads, "difference in BLEU (95% interval)", "p"], zip(*made))), left=len(heads))

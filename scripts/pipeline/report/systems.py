@@ -13,8 +13,8 @@ from ..scoring.scored import BLEU, Scored
 from ..scoring.statistics import bleu, rows
 
 SEED = re.compile(r"--seed \S+")
-TASK = re.compile(r"^finetune .*?(?=epochs|$)", re.MULTILINE)
 FROM = re.compile(r"^from \w+\n", re.MULTILINE)
+TASK = re.compile(r"^finetune .*?(?=epochs|$)", re.MULTILINE)
 """The task and its data in the settings of a fine-tuning."""
 
 CHOSEN = re.compile(r"learning rate (\S+)")
@@ -46,6 +46,11 @@ class System:
     @property
     def parameters(self) -> int:
         return round(statistics.fmean(result.training.parameters for result in self.results))
+
+    @property
+    def updates(self) -> Tuple[int, ...]:
+        """Of its trainings, each number once."""
+        return tuple(sorted({result.training.updates for result in self.results}))
 
     @property
     def is_plain(self) -> bool:

@@ -14,6 +14,9 @@ from .recipe import Recipe
 from .systems import System, metric_of
 
 MARKS = re.compile(r"([\\`*_\[\]|~#])")
+COMMIT = re.compile(r"([0-9a-f]{9})[0-9a-f]+")
+"""The long name of a commit; "-dirty" behind it says that files had changed."""
+
 PLACES = re.compile(r"--(arch|seed) \S+")
 DATA = {"documents": "documents", "tokens": "tokens", "pairs": "pairs", "kept": "after cleaning", "merges": "merges"}
 """Entries about the training data in a result file, and what they are called."""
@@ -92,6 +95,7 @@ def _rate(recipe: Recipe, system: System) -> str:
 
 COLUMNS: Dict[str, Tuple[str, Callable[[Recipe, System], str]]] = {
     "seeds": ("seeds", lambda recipe, system: str(len(system.runs))),
+    "updates": ("updates", lambda recipe, system: ", ".join(f"{n:,}" for n in system.updates)),
     "average": ("average ↑", lambda recipe, s: f"{mean(k.values()):.2f}" if (k := recipe.scores(s)) else ""),
     "difference": ("difference (95% interval)", _difference),
     "p": ("p", lambda recipe, system: p_value(recipe.differences.get(system))),
@@ -116,7 +120,9 @@ def system_table(recipe: Recipe, names: Sequence[str] = (), plain: bool = False)
     usual = [*recipe.tests, "average", "difference"] if recipe.is_tuned else usual
     size = f" {code('…' + recipe.size)}" if recipe.size else ""
     columns = [(f"system{size}", [code(recipe.short(system)) for system in recipe.systems])]
-    for name in names or ["seeds", *usual, "parameters", "step" if recipe.steps else "tokens/s"]:
+    differ = len({system.updates for system in recipe.systems}) > 1 and not recipe.is_tuned
+    updates = ["updates"] if differ else []  # some had more training
+    for name in names or ["seeds", *updates, *usual, "parameters", "step" if recipe.steps else "tokens/s"]:
         if name in COLUMNS:
             head, cell = COLUMNS[name]
             columns.append((head, [cell(recipe, system) for system in recipe.systems]))
@@ -202,7 +208,7 @@ def _facts(results: Sequence[Result], metric: str) -> List[Tuple[str, List[str]]
         add(training=f"{made.updates:,} updates{tokens}, {made.averaged} averaged")
         for test in result.tests.values():
             add(search=test.settings, scores=test.scores.get(metric, {}).get("signature", ""))
-        add(machine=", ".join([*made.devices, run.machine]), commit=(run.commit or "")[:9])
+        add(machine=", ".join([*made.devices, run.machine]), commit=COMMIT.sub(r"\1", run.commit or ""))
         add(versions=", ".join(f"{name} {version}" for name, version in run.versions.items()))
         add(prepared=result.data.get("command", ""))
         add(trained=PLACES.sub(lambda option: f"--{option[1]} {option[1].upper()}", run.command))

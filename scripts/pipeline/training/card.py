@@ -35,6 +35,7 @@ def model_card(run: Path, checkpoints: int) -> str:
         "",
         f"- Data: {', '.join(amounts)} for training; {prepared.subwords}; {info.get('vocabulary', 0):,} types",
         f"- Training: the average of {checkpoints} checkpoints; `{record.flags}`",
+        *([f"- Began with: {record.start}"] if record.start else []),
         f"- Tests: {tests}",
         f"- Limits: one training, with seed {record.seed}; not tested on other kinds of text than those above",
         f"- Made with: commit {record.commit}; {versions}; {record.machine}",

@@ -327,6 +327,7 @@ class Training:
         from fairseq_rope.products import VARIABLE
 
         say(shlex.join(command))
+        say(f"its log: {self.out / log}")
         label, variables = f"train {self.args.arch}, seed {self.args.seed}", {VARIABLE: library} if library else {}
         launch.train(self.machines, processes, command, self.out / log, self.max_update, label, SMALLER, variables)
 

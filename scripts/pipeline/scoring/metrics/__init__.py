@@ -18,7 +18,7 @@ METRICS: Dict[str, Metric] = {
     ),
     "chrf": ChrF("chrF2", "character n-grams"),
     "bleu_moses_lowercase": MosesBLEU(
-        "moses lc", "as moses, lower-cased, as papers on Multi30k have it (41.0)", lowercase=True
+        "moses lc", "as moses, lower-cased, as papers on Multi30k have it", lowercase=True
     ),
     FAIRSEQ: Metric("fairseq", "BLEU of fairseq-generate, on the tokens as trained: inflated like moses+split"),
     "length_ratio": LengthRatio("length", "words of the documents, each a line, in percent of the references'"),
