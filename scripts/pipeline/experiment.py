@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
-from .command import Failure
+from .command import Failure, Signalled, say
 from .failures import last_error_in
 from .lock import locked
 from .prepared import NAME
@@ -14,6 +14,7 @@ from .recipes import Recipe
 from .results.collect import collect, translations, write_translations
 from .results.file import Result, read_result, set_aside, write_result
 from .scoring import evaluate, score
+from .scoring.table import table
 from .steps import read_stamp, stamp_path
 from .systems import System
 from .training import average, train
@@ -72,6 +73,11 @@ class Experiment:
             Step("collect", scores, [self.file], self._collect),
         ]
 
+    def run(self) -> None:
+        """Raises Failure if a step fails."""
+        for step in self.steps:
+            step.run()
+
     def training(self) -> train.Training:
         places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
         what = ["--recipe", self.recipe.option, "--seed", self.seed, *self.options]
@@ -103,8 +109,12 @@ class Experiment:
         """Whether the result file has scores of a run with the same settings, or of one with others."""
         if not self.file.is_file() or (result := self.result()).unfinished:
             return False
+        return self._has_made(result) == same
+
+    def _has_made(self, result: Result) -> bool:
+        """Whether a result is from a run with the same settings, here or on another machine."""
         training = self.training()
-        return result.is_from(training.settings, training.max_update, self.recipe.score.average) == same
+        return result.is_from(training.settings, training.max_update, self.recipe.score.average)
 
     def _collect(self) -> None:
         """Writes the result file; moves one of a finished run with other settings away."""
@@ -136,3 +146,35 @@ class Experiment:
         what = (self.recipe.name, self.subsets, self.system.variant, unfinished, self.recipe.task.metric)
         with locked(self.folder):
             return collect(self.folder, self.data, *what)
+
+
+def walk(experiments: Sequence[Experiment], report: Callable[[], object] = lambda: None) -> None:
+    """Runs one experiment after the other, as far as they are not finished; one that fails does not stop the others.
+
+    Args:
+        report: called between them, and before a signal ends the command.
+    """
+    for experiment in experiments:
+        if experiment.is_finished():
+            say(f"{experiment.name}: finished before ({experiment.file})")
+            continue
+        say(f"{experiment.name}: {experiment.folder}")
+        try:
+            experiment.run()
+            say(f"{experiment.name}: finished, {experiment.result().summary}")
+        except Signalled as ended:
+            reason = f"ended by a signal ({ended.name})"
+            experiment.collect_unfinished(reason)
+            report()
+            say(f"{reason}: call again to go on")
+            raise
+        except (Failure, OSError) as error:
+            say(f"{experiment.name}: not finished: {error}")
+            experiment.collect_unfinished(experiment.reason(str(error)))
+        if experiment is not experiments[-1]:
+            report()
+
+
+def table_of(experiments: Sequence[Experiment]) -> str:
+    """The scores of finished experiments."""
+    return table([(run.name, name, test.scores) for run in experiments for name, test in run.result().tests.items()])

@@ -17,20 +17,8 @@ import shlex
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import device
-from .command import (
-    Failure,
-    Parser,
-    Signalled,
-    not_empty,
-    run,
-    say,
-    seeds_of,
-    split_at_dashes,
-    to_path,
-    whole_number,
-    words_of,
-)
-from .experiment import Experiment
+from .command import Failure, Parser, not_empty, run, seeds_of, split_at_dashes, to_path, whole_number, words_of
+from .experiment import walk
 from .recipes import recipe_names
 from .sweep import Sweep
 
@@ -95,33 +83,8 @@ def reproduce(sweep: Sweep) -> None:
     """Raises Failure if a run is not finished at the end."""
     sweep.check_inputs()
     sweep.prepare()
-    for experiment in sweep.experiments:
-        if experiment.is_finished():
-            say(f"{experiment.name}: finished before ({experiment.file})")
-            continue
-        say(f"{experiment.name}: {experiment.folder}")
-        _run(experiment, sweep)
-        if experiment is not sweep.experiments[-1]:
-            sweep.make_report(quiet=True)
+    walk(sweep.experiments, lambda: sweep.make_report(quiet=True))
     sweep.end()
-
-
-def _run(experiment: Experiment, sweep: Sweep) -> None:
-    """Runs an experiment; if it does not end well, its result file says why."""
-    try:
-        for step in experiment.steps:
-            step.run()
-    except Signalled as ended:
-        reason = f"ended by a signal ({ended.name})"
-        experiment.collect_unfinished(reason)
-        sweep.make_report(quiet=True)
-        say(f"{reason}: call again to go on")
-        raise
-    except (Failure, OSError) as error:
-        say(f"{experiment.name}: not finished: {error}")
-        experiment.collect_unfinished(experiment.reason(str(error)))
-        return
-    say(f"{experiment.name}: finished, {experiment.result().summary}")
 
 
 def _do(sweep: Sweep, args: argparse.Namespace) -> None:

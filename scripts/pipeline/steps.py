@@ -18,9 +18,9 @@ class Steps:
     steps. It is repeated when a setting has changed or an output is gone.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: str = "") -> None:
         self.folder = folder
-        self.settings = ""
+        self.settings = settings
 
     def setting(self, line: str) -> None:
         """Adds a line to the settings on which the following steps depend."""

@@ -16,13 +16,12 @@ import msgspec
 from .afterwards import afterwards
 from .command import Failure, words_of
 from .corpus import blocks, lines, prepare, prepare_text, wmt14
-from .experiment import Experiment
+from .experiment import Experiment, table_of
 from .files import read_as, write_text
 from .paths import ROOT
 from .prepared import NAME
 from .recipes import Recipe, load_recipe
 from .report import build
-from .scoring.table import table
 from .settings import check_average, check_flags, flags_in, words_in
 from .systems import System, read_systems
 
@@ -218,7 +217,7 @@ class Sweep:
             self.make_report(quiet=True)
             raise Failure(f"no run succeeded: {names}")
         done = [experiment for experiment in self.experiments if experiment not in unfinished]
-        scores = table([(run.name, name, test.scores) for run in done for name, test in run.result().tests.items()])
+        scores = table_of(done)
         write_text(self.runs / "table.txt", f"{scores}\n")
         print(f"\nRecipe {self.recipe.name}\n{scores}\n")
         if report:

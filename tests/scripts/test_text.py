@@ -9,10 +9,11 @@ import torch
 from fairseq_rope.checkpoints.files import load_checkpoint
 from pipeline.command import Failure
 from pipeline.corpus import prepare_text
-from pipeline.files import read_json, sha256
+from pipeline.files import read_json, sha256, write_json
+from pipeline.finetuning.finetune import FineTuning, parse
 from pipeline.lock import locked
 
-from ..commands import one_line, run
+from ..commands import ROOT, one_line, run
 
 pytestmark = pytest.mark.slow
 
@@ -148,10 +149,26 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
     right = sum(label == ("not_entailment", "entailment")[number % 2] for number, label in enumerate(said))
     assert result["grid"][0]["accuracy"] == round(100 * right / 9, 2)
     assert not list(out.glob("*/checkpoints")) and "accuracy" in done.stdout
-    (out / "lr2e-05-seed1/predictions.txt").unlink()  # as after a kill
+    for path in (out / "lr2e-05-seed1/predictions.txt", out / "glue_RTE-tupe_r_mlm_tiny-seed1.json"):
+        path.unlink()  # as after a kill
     again = run(*command, *grid, "--seeds", 1)
     assert again.stderr.count("finetune: done before") == 1 and again.stdout == done.stdout
     assert "not trained to its end" not in again.stderr
+
+
+def test_a_result_counts_as_finished_by_its_settings_its_grid_and_its_model(masked, glue, tmp_path):
+    options = ["RTE", "--data", glue, "--results", tmp_path, "--recipe", "glue_cpu"]
+
+    def tuning(*more):
+        model = masked[1] / "tupe_r_mlm_tiny/seed1"
+        return FineTuning(model, "RTE", parse([*map(str, [*options, "--run", model, *more])]))
+
+    own, committed = tuning(), read_json(next((ROOT / "results").glob("glue_cpu_RTE-roformer_mlm_small-*.json")))
+    others = tuning("--epochs", 1), tuning("--seeds", 1), tuning("--seeds", 1, 2, 3, 4)
+    assert not own.is_finished()
+    for more, finished in (({}, True), ({"pretrained": {}}, True), ({"pretrained": {"checkpoint": "0"}}, False)):
+        write_json(own.file, {**committed, "settings": own.settings, "pretrained": own.model, **more})
+        assert own.is_finished() == finished and not any(other.is_finished() for other in others)
 
 
 def test_a_fine_tuning_that_ends_early_fails_and_a_model_so_far_is_called_that(masked, glue, tmp_path):
@@ -160,7 +177,8 @@ def test_a_fine_tuning_that_ends_early_fails_and_a_model_so_far_is_called_that(m
     command = ["scripts/finetune.sh", "RTE", "--run", model, "--data", glue, "--learning-rates", "1e-3", "--seeds", 1]
     failed = run(*command, "--epochs", 3, "--", "--stop-min-lr", "9e-4", fails=True)
     assert f"{model} is not trained to its end" in failed.stderr
-    assert "ended after 1 of 3 epochs: leave out the flags that end it early" in failed.stderr.splitlines()[-1]
+    assert "not finished: it ended after 1 of 3 epochs: leave out the flags that end it early" in failed.stderr
+    assert f"error: not finished: {model}/finetuned/RTE: see above" in failed.stderr.splitlines()[-1]
     assert not list((model / "finetuned").glob("*/*.json"))
 
 
@@ -169,7 +187,7 @@ def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, gl
     options = ["--learning-rates", "1e-3", "--epochs", 1, "--seeds", 1, "--results", tmp_path / "results"]
     with locked(model / "finetuned/RTE"):
         failed = run("scripts/finetune.sh", "RTE", "STS-B", "--run", model, "--data", glue, *options, fails=True)
-    assert "1 of 2 are not finished" in failed.stderr.splitlines()[-1] and "Pearson" in failed.stdout
+    assert f"not finished: {model}/finetuned/RTE: see" in failed.stderr.splitlines()[-1] and "Pearson" in failed.stdout
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["glue_STS-B-tupe_r_mlm_tiny-wide-seed1.json"]
     assert "tupe_r_mlm_tiny (wide) pretrained with seed 1" in failed.stdout  # a run of a variant has its name
     other = shutil.copytree(model, tmp_path / "other/tupe_r_mlm_tiny-wide/seed1")

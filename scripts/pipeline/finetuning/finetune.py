@@ -12,7 +12,7 @@ RUN is the output of train.sh and average.sh. When a training fails, the other r
 
 The text is split with the subwords of the pretraining, and shortened to the length of its blocks. Each learning rate is
 tried with each seed; the rate with the best median over seeds counts. RUN/finetuned/TASK has the predictions of each
-training, and one result file. Trainings that are done are skipped; one that was killed begins anew.
+training, and one result file. What is done is skipped; a training that was killed begins anew.
 """
 
 import argparse
@@ -21,26 +21,26 @@ import os
 import shlex
 import shutil
 import statistics
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, check_name, run, say, script_name, split_at_dashes, to_path, whole_number
-from ..files import read_json, read_lines, sha256, write_text
+from ..command import Failure, Parser, run, say, script_name, split_at_dashes, to_path, whole_number
+from ..experiment import Experiment, Step, table_of, walk
+from ..files import read_lines, sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
 from ..provenance import RECORD, write_record
 from ..recipes import BATCH, load_recipe
-from ..results.collect import curve_entry, training_entry
-from ..results.file import FORMAT, Result, read_result, set_aside, without_folders, write_result
+from ..results.collect import collect
+from ..results.file import Result
 from ..scoring.metrics.labels import signature
-from ..scoring.table import table
 from ..settings import RESERVED, Flags, check_flags, flags_in, words_in
 from ..steps import Steps
 from ..systems import System
 from ..training import launch
 from ..training.checkpoints import LAST, epochs_in
-from ..training.log import read_log
 from .pretrained import Pretrained
 from .tasks import GLUE, SCM, TASKS
 
@@ -54,9 +54,6 @@ FIXED = (
     "--finetune-from-model",
 )
 """Flags that are set here, or that would contradict the schedule of learning rates or the task."""
-
-FOLDERS = {"--run": "RUN", "--data": "DATA", "--results": "RESULTS"}
-"""Options that name folders, and what stands for them in a result file."""
 
 Cell = Dict[str, float]
 """A training of the grid in a result file: learning rate, seed and metrics."""
@@ -83,102 +80,102 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-class FineTuning:
-    """The trainings of one task from one pretrained model.
+class FineTuning(Experiment):
+    """A task, learned by one pretrained model with each learning rate and seed of a grid.
 
     Args:
-        run: the model.
         args: the result of :func:`parse`.
 
     Raises:
-        Failure: the run, the recipe or the files of the task cannot be used.
+        Failure: the recipe or the files of the task cannot be used, or the packages of its metrics are not installed.
     """
 
     def __init__(self, run: Path, task: str, args: argparse.Namespace) -> None:
         self.args, self.task = args, TASKS[task]
-        self.recipe = load_recipe(args.recipe or ("scm" if self.task is SCM else "glue"))
-        if not self.recipe.grid:
-            raise Failure(f"the recipe {self.recipe.name} is for scripts/train.sh: it has no [grid]")
+        recipe = load_recipe(args.recipe or ("scm" if self.task is SCM else "glue"))
+        if not recipe.grid:
+            raise Failure(f"the recipe {recipe.name} is for scripts/train.sh: it has no [grid]")
         self.given = flags_in(args.flags)
         check_flags(self.given, FIXED)
-        check_name(str(run.absolute()))
-        self.pretrained, self.out = Pretrained(run), run / "finetuned" / task
+        self.pretrained, folder = Pretrained(run), run / "finetuned" / task
         name, _, variant = run.resolve().parent.name.partition("-")  # of scripts/reproduce.sh: ARCH-VARIANT/seedN
-        self.system = System(self.pretrained.arch, variant if name == self.pretrained.arch else "")
-        self.name = f"{self.recipe.name}_{task}"
-        result = f"{self.name}-{self.system.name}-seed{self.pretrained.seed}.json"
-        self.file: Path = (args.results or self.out) / result
-        rates, seeds = args.learning_rates or map(float, self.recipe.grid.lr), args.seeds or self.recipe.grid.seed
-        self.grid = [(lr, seed) for lr in dict.fromkeys(rates) for seed in dict.fromkeys(seeds)]
-        self.epochs = int(args.epochs or self.recipe.flags["--max-epoch"][0])
-        self.batch = int(self.recipe.flags["--batch-size"][0])
+        system = System(self.pretrained.arch, variant if name == self.pretrained.arch else "")
+        file = f"{recipe.name}_{task}-{system.name}-seed{self.pretrained.seed}.json"
+        places = (folder / "data", folder, (args.results or folder) / file)
+        super().__init__(recipe, system, self.pretrained.seed, *places, subsets={"valid": task})
+        rates, seeds = args.learning_rates or map(float, recipe.grid.lr), args.seeds or recipe.grid.seed
+        self.grid = {(lr, seed): folder / f"lr{lr:g}-seed{seed}" for lr in rates for seed in seeds}
+        """The folder of each training, by its learning rate and seed."""
+        self.epochs = int(args.epochs or recipe.flags["--max-epoch"][0])
+        self.batch = int(recipe.flags["--batch-size"][0])
         self.examples = " ".join([self.task.settings, *map(sha256, self.task.files(args.data))])
         self.sets = self.task.read(args.data)
         if not all(self.sets.values()):
             raise Failure(f"{args.data}: {task} has no examples for one of its sets: give more")
         self.labels = [example.label for example in self.sets["valid"]]
+        most_frequent = statistics.mode(example.label for example in self.sets["train"])
+        self.chance = self.task.scores([most_frequent] * len(self.labels), self.labels)
+        self.files, self.model = self.pretrained.files(), self.pretrained.entry()
+        lines = [self.examples, *self.files, f"at most {self.pretrained.longest} tokens"]
+        self.encoding = "".join(f"{line}\n" for line in lines)
+        """The settings of the encoding."""
 
-    def run(self) -> Dict[str, Any]:
-        """Does the trainings that are not done yet, and writes the result file; returns its content.
+    @property
+    def name(self) -> str:
+        return f"{self.system.title} pretrained with seed {self.seed}"
 
-        Raises:
-            Failure: a training fails.
-        """
-        with locked(self.out):
-            steps, files, model = Steps(self.out), self.pretrained.files(), self.pretrained.entry()
-            for line in (self.examples, *files, f"at most {self.pretrained.longest} tokens"):
-                steps.setting(line)
-            steps.step("encode", ["data/input0"], self._encode)
-            cells = []
-            for number, (lr, seed) in enumerate(self.grid, 1):
-                if self.pretrained.files() != files:
-                    raise Failure(f"{self.pretrained.run}: its model has changed meanwhile: call again to tune the new")
-                cells.append(self._train(lr, seed, steps.settings, f"{self.task.name} {number} of {len(self.grid)}"))
-            result = self._result(cells, model)
-        if self.file.is_file() and not replaces(result, read_result(self.file)):
-            set_aside(self.file)
-        write_result(result, self.file)
-        return result
+    @property
+    def steps(self) -> List[Step]:
+        encoded = [self.data / "input0"]
+        predictions = {cell: folder / "predictions.txt" for cell, folder in self.grid.items()}
+        return [
+            Step("encode", [self.pretrained.checkpoint], encoded, self._encode),
+            *(Step("finetune", encoded, [path], partial(self._train, *cell)) for cell, path in predictions.items()),
+            Step("collect", [*predictions.values()], [self.file], self._collect),
+        ]
+
+    def run(self) -> None:
+        with locked(self.folder):
+            super().run()
 
     def _encode(self) -> None:
         from .data import encode
 
-        encode(self.task, self.sets, self.pretrained.run, self.out / "data", self.pretrained.longest)
+        what = (self.task, self.sets, self.pretrained.run, self.data, self.pretrained.longest)
+        Steps(self.folder, self.encoding).step("encode", ["data/input0"], lambda: encode(*what))
 
-    def _folder(self, lr: float, seed: float) -> Path:
-        return self.out / f"lr{lr:g}-seed{seed}"
-
-    def _train(self, lr: float, seed: int, settings: str, label: str) -> Cell:
-        """One training, its predictions and its scores."""
-        folder, flags = self._folder(lr, seed), self._flags(lr, seed)
-        steps = Steps(folder)
-        steps.settings = f"{settings}finetune {' '.join(words_in(flags))}\n"
-        steps.step("finetune", ["predictions.txt", "train.log"], lambda: self._launch(folder, flags, label))
-        scores = self.task.scores(read_lines(folder / "predictions.txt"), self.labels)
-        return {"learning_rate": lr, "seed": seed, **scores}
+    def _train(self, lr: float, seed: int) -> None:
+        if self.pretrained.files() != self.files:
+            raise Failure(f"{self.pretrained.run}: its model has changed meanwhile: call again to tune the new")
+        folder, flags = self.grid[lr, seed], self._flags(lr, seed)
+        steps = Steps(folder, f"{self.encoding}step encode\nfinetune {' '.join(words_in(flags))}\n")
+        steps.step("finetune", ["predictions.txt", "train.log"], lambda: self._launch(folder, flags))
 
     def _flags(self, lr: float, seed: int) -> Flags:
         """The flags of fairseq-train that tell one training from others."""
         updates = -(-len(self.sets["train"]) // self.batch) * self.epochs
-        task: Flags = {"--task": [self.task.fairseq], "--criterion": [self.task.fairseq], "--seed": [str(seed)]}
-        if not self.task.labels:
-            task["--regression-target"] = []
-        numbers = {
-            "--num-classes": len(self.task.labels) or 1,
-            "--init-token": 0,
-            "--separator-token": 2,
-            "--max-positions": self.pretrained.longest,
-            "--required-batch-size-multiple": 1,
-            "--lr": f"{lr:g}",
-            "--warmup-updates": round(WARM_UP * updates),
-            "--total-num-update": updates,
-            "--max-epoch": self.epochs,
+        flags: Dict[str, List[Any]] = {
+            **self.recipe.flags,
+            "--arch": [self.pretrained.arch],
+            **self.pretrained.model_flags,
+            "--task": [self.task.fairseq],
+            "--criterion": [self.task.fairseq],
+            "--seed": [seed],
+            **({} if self.task.labels else {"--regression-target": []}),
+            "--num-classes": [len(self.task.labels) or 1],
+            "--init-token": [0],
+            "--separator-token": [2],
+            "--max-positions": [self.pretrained.longest],
+            "--required-batch-size-multiple": [1],
+            "--lr": [f"{lr:g}"],
+            "--warmup-updates": [round(WARM_UP * updates)],
+            "--total-num-update": [updates],
+            "--max-epoch": [self.epochs],
+            **self.given,
         }
-        model = {"--arch": [self.pretrained.arch], **self.pretrained.model_flags}
-        schedule = {name: [str(value)] for name, value in numbers.items()}
-        return {**self.recipe.flags, **model, **task, **schedule, **self.given}
+        return {name: list(map(str, words)) for name, words in flags.items()}
 
-    def _launch(self, folder: Path, flags: Flags, label: str) -> None:
+    def _launch(self, folder: Path, flags: Flags) -> None:
         """Trains, and writes the record and the predictions; the checkpoint goes."""
         import torch
 
@@ -190,51 +187,62 @@ class FineTuning:
         record = {"command": self.args.command, "arch": self.pretrained.arch, "seed": flags["--seed"][0]}
         record |= {"flags": " ".join(words), "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count())}
         write_record(folder / RECORD, record, ROOT, continues=False)
-        command = ["fairseq-train", str(self.out / "data"), "--user-dir", str(USER_DIR), "--save-dir", str(checkpoints)]
+        command = ["fairseq-train", str(self.data), "--user-dir", str(USER_DIR), "--save-dir", str(checkpoints)]
         command += ["--finetune-from-model", str(self.pretrained.checkpoint), "--save-interval", str(self.epochs)]
         command += ["--save-interval-updates", "1000000", "--no-epoch-checkpoints", "--no-save-optimizer-state"]
         command += ["--disable-validation", "--log-format", "json", "--log-interval", "10", *words]
         command += ["--distributed-world-size", "1"] if torch.cuda.device_count() > 1 else []
         updates, smaller = int(flags["--total-num-update"][0]), "give a recipe with a smaller batch"
-        launch.train(launch.Machines(), 1, command, log, updates, label, smaller)
+        launch.train(launch.Machines(), 1, command, log, updates, f"{self.task.name} {folder.name}", smaller)
         done = epochs_in(checkpoints / LAST)  # an update that overflows in half precision does not count, an epoch does
         if done < self.epochs:
             raise Failure(f"it ended after {done} of {self.epochs} epochs: leave out the flags that end it early")
-        predictions = predict(checkpoints / LAST, self.out / "data")
+        predictions = predict(checkpoints / LAST, self.data)
         write_text(folder / "predictions.txt", "".join(f"{line}\n" for line in predictions))
         shutil.rmtree(checkpoints)
 
-    def _result(self, cells: List[Cell], model: Dict[str, Any]) -> Dict[str, Any]:
-        """The content of the result file. Costs and curves are those of the training in the middle of the best rate."""
-        best = best_cells(cells, self.task.metrics[0])
-        rate, middle = best[0]["learning_rate"], best[(len(best) - 1) // 2]
-        folder = self._folder(rate, middle["seed"])
-        log, record = read_log(folder / "train.log", loss="loss"), read_json(folder / RECORD)
+    @property
+    def settings(self) -> str:
+        """The settings that tell this fine-tuning from others, apart from its grid."""
         usual = load_recipe(self.recipe.task.name).flags
         flags = {name: words for name, words in self.recipe.flags.items() if usual.get(name) != words}
         own = {name: words for name, words in {**flags, **self.given}.items() if name not in FIXED}
         changed = " ".join([self.examples, f"epochs {self.epochs} batch {self.batch}", *words_in(own)])
-        most_frequent = statistics.mode(example.label for example in self.sets["train"])
+        return f"{self.pretrained.settings}finetune {changed}\n"
+
+    def _has_made(self, result: Result) -> bool:
+        grid = {(cell["learning_rate"], cell["seed"]) for cell in result.grid}
+        model = result.pretrained.get("checkpoint", self.model["checkpoint"])  # older files do not name it
+        return (result.settings, model, grid) == (self.settings, self.model["checkpoint"], set(self.grid))
+
+    def _collected(self, unfinished: str = "") -> Dict[str, Any]:
+        """The content of the result file. Costs and curves are those of the training in the middle of the best rate."""
+        if unfinished:  # without its whole grid it has no result
+            raise Failure(unfinished)
+        cells: List[Cell] = []
+        for (lr, seed), folder in self.grid.items():
+            scores = self.task.scores(read_lines(folder / "predictions.txt"), self.labels)
+            cells.append({"learning_rate": lr, "seed": seed, **scores})
+        best = best_cells(cells, self.task.metrics[0])
+        rate, middle = best[0]["learning_rate"], best[(len(best) - 1) // 2]
         medians = {key: round(statistics.median(cell[key] for cell in best), 2) for key in self.task.metrics}
         test = {
             "subset": "dev",
             "sentences": len(self.labels),
             "settings": f"median of {len(best)} seed{'s' if len(best) > 1 else ''}, learning rate {rate:g}",
             "scores": {key: {"score": score, "signature": signature()} for key, score in medians.items()},
-            "chance": self.task.scores([most_frequent] * len(self.labels), self.labels),
+            "chance": self.chance,
         }
+        say(f"{self.task.name}: {test['settings']}")
+        training, recipe = self.grid[rate, int(middle["seed"])], f"{self.recipe.name}_{self.task.name}"
+        made = collect(training, self.data, recipe, {}, self.system.variant, loss="loss")
+        made["training"]["averaged"] = 1
         return {
-            "format": FORMAT,
-            "recipe": self.name,
-            "variant": self.system.variant,
-            "arch": self.system.arch,
-            "seed": self.pretrained.seed,
-            "settings": f"{self.pretrained.settings}finetune {changed}\n",
-            "pretrained": model,
-            "run": {**record, "command": without_folders(record["command"], FOLDERS)},
-            "training": training_entry(log, 1),
+            **made,
+            "seed": self.seed,
+            "settings": self.settings,
+            "pretrained": self.model,
             "data": {"examples": {name: len(found) for name, found in self.sets.items()}},
-            "curve": curve_entry(log),
             "grid": cells,
             "tests": {self.task.name: test},
         }
@@ -248,14 +256,6 @@ def best_cells(cells: Sequence[Cell], metric: str) -> List[Cell]:
     return sorted(best, key=itemgetter(metric))
 
 
-def replaces(new: Mapping[str, Any], old: Result) -> bool:
-    """Whether a result has all that an older one has: the same model and settings, and each of its trainings."""
-    models = [pretrained.get("checkpoint") for pretrained in (new["pretrained"], old.pretrained)]
-    grids = [{(cell["learning_rate"], cell["seed"]) for cell in grid} for grid in (new["grid"], old.grid)]
-    same = models[1] in (None, models[0]) and new["settings"] == old.settings  # old files do not name the model
-    return same and grids[0] >= grids[1]
-
-
 def main(argv: List[str]) -> None:
     args = parse(argv)
     logging.disable(logging.INFO)  # what fairseq says
@@ -263,22 +263,11 @@ def main(argv: List[str]) -> None:
     tunings = [FineTuning(run, task, args) for run in dict.fromkeys(args.run) for task in dict.fromkeys(tasks)]
     if len({tuning.file.resolve() for tuning in tunings}) < len(tunings):
         raise Failure("two runs would write one result file: give each alone, with --results of its own")
-    rows = []
-    for tuning in tunings:
-        try:
-            (test,) = tuning.run()["tests"].values()
-        except Failure as error:
-            if len(tunings) == 1:
-                raise
-            say(f"{tuning.task.name}, {tuning.pretrained.run}: not finished: {error}")
-            continue
-        name = f"{tuning.system.title} pretrained with seed {tuning.pretrained.seed}"
-        rows.append((name, tuning.task.name, test["scores"]))
-        say(f"{tuning.task.name}: {test['settings']}")
-    if rows:
-        print(table(rows))
-    if len(rows) < len(tunings):
-        raise Failure(f"{len(tunings) - len(rows)} of {len(tunings)} are not finished: see above")
+    walk(tunings)
+    if done := [tuning for tuning in tunings if tuning.is_finished()]:
+        print(table_of(done))
+    if unfinished := [str(tuning.folder) for tuning in tunings if tuning not in done]:
+        raise Failure(f"not finished: {'; '.join(unfinished)}: see above; call again to go on")
 
 
 if __name__ == "__main__":

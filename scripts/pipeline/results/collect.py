@@ -13,9 +13,9 @@ from ..steps import read_stamp
 from ..training.log import Point, TrainLog, read_log, thinned
 from .file import FORMAT, without_folders
 
-PLACES = {"--data": "DATA", "--out": "RUN", "--from": "FROM"}
+PLACES = {"--data": "DATA", "--out": "RUN", "--from": "FROM", "--run": "RUN", "--results": "RESULTS"}
 PREPARED = {**dict.fromkeys(("--train", "--valid", "--test", "--binarized", "--codes"), "RAW/{name}"), "--out": "DATA"}
-"""Options of train.sh and prepare.sh that name files, and what stands for them."""
+"""Options of train.sh and finetune.sh, and of prepare.sh, that name files, and what stands for them."""
 
 POINTS = 150
 """The largest number of points in a training curve."""
@@ -31,6 +31,7 @@ def collect(
     variant: str = "",
     unfinished: str = "",
     metric: str = BLEU,
+    loss: str = "nll_loss",
 ) -> Dict[str, Any]:
     """The content of the result file of a run; without scores if it did not finish.
 
@@ -42,12 +43,13 @@ def collect(
         variant: tells the run from others of the same architecture.
         unfinished: the reason why the run has no scores; empty if it has.
         metric: a figure that each test set has; BLEU comes with statistics.
+        loss: of the curves, as :func:`..training.log.read_log` takes it.
 
     Raises:
         Failure: an output is missing or damaged.
     """
     log, info = run / "train.log", read_json(run / "run.json", f"run scripts/train.sh --out {run} first")
-    trained = read_log(log, may_be_empty=bool(unfinished)) if log.is_file() else TrainLog()
+    trained = read_log(log, bool(unfinished), loss) if log.is_file() else TrainLog()
     reason = " ".join(unfinished.replace(str(run), "RUN").replace(str(data), "DATA").split())
     return {
         "format": FORMAT,
@@ -58,14 +60,14 @@ def collect(
         "settings": (run / "settings").read_text() if (run / "settings").is_file() else "",
         **({"unfinished": reason} if reason else {}),
         "run": {**info, "command": without_folders(info["command"], PLACES)},
-        "training": training_entry(trained, read_stamp(run, "average").get("averaged", 0)),
+        "training": _training(trained, read_stamp(run, "average").get("averaged", 0)),
         "data": _data(data / "prepare.json"),
-        "curve": curve_entry(trained),
+        "curve": _curves(trained),
         "tests": {} if unfinished else {name: _test(run, subset, metric) for subset, name in subsets.items()},
     }
 
 
-def training_entry(log: TrainLog, averaged: int) -> Dict[str, Any]:
+def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
     """The settings and the costs of the training."""
     return {
         "parameters": log.parameters,
@@ -82,7 +84,7 @@ def training_entry(log: TrainLog, averaged: int) -> Dict[str, Any]:
     }
 
 
-def curve_entry(log: TrainLog) -> Dict[str, Any]:
+def _curves(log: TrainLog) -> Dict[str, Any]:
     """The learning curves."""
     return {"train": _curve(thinned(log.train, POINTS)), "valid": _curve(thinned(log.valid, len(log.valid) or 1))}
 

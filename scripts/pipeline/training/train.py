@@ -180,8 +180,7 @@ class Training:
         """
         languages = read_text_language(self.data) if self.task.is_text else read_languages(self.data)
         settings.data_line(self.data)  # raises Failure if there are none
-        steps = Steps(self.out)
-        steps.settings = self.settings
+        steps = Steps(self.out, self.settings)
         steps.setting(f"max-update {self.max_update}")
         if steps.is_done("train", "checkpoints"):
             return say("train: done before with the same settings")

@@ -1,12 +1,10 @@
-"""The grid of a fine-tuning: the learning rate that counts, what a result replaces, what diverged."""
-
-from types import SimpleNamespace
+"""The grid of a fine-tuning: the learning rate that counts, the flags that are refused, what diverged."""
 
 import pytest
 import torch
 
 from pipeline.command import Failure
-from pipeline.finetuning.finetune import FIXED, best_cells, replaces
+from pipeline.finetuning.finetune import FIXED, best_cells
 from pipeline.finetuning.predict import _predict
 from pipeline.settings import check_flags, flags_in
 
@@ -25,18 +23,6 @@ def test_flags_that_contradict_the_schedule_are_refused():
         with pytest.raises(Failure, match=flag):
             check_flags({flag: ["1"]}, FIXED)
     check_flags(flags_in(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"]), FIXED)
-
-
-def test_a_result_replaces_one_of_the_same_settings_whose_trainings_it_has():
-    def result(*cells):
-        grid = [{"learning_rate": lr, "seed": seed} for lr, seed in cells]
-        return {"settings": "epochs 10", "grid": grid, "pretrained": {"checkpoint": "a"}}
-
-    old = result((2e-5, 1), (3e-5, 1))
-    assert replaces(result((3e-5, 1), (2e-5, 1), (2e-5, 2)), SimpleNamespace(**old))
-    others = [result((2e-5, 1)), {**old, "settings": "epochs 1"}, {**old, "pretrained": {"checkpoint": "b"}}]
-    assert not any(replaces(new, SimpleNamespace(**old)) for new in others)
-    assert replaces(old, SimpleNamespace(**{**old, "pretrained": {}}))  # an older file does not name the model
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
