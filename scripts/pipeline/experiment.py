@@ -123,6 +123,16 @@ class Experiment:
         write_result(result, self.file)
         if rows := translations(self.folder, self.data, next(iter(self.subsets))):
             write_translations(rows, self.file.with_suffix(".tsv"))
+        with contextlib.suppress(ValueError):  # of matplotlib that is missing, and of models without such a picture
+            self._draw_positions()
+
+    def _draw_positions(self) -> None:
+        """Draws what positions add to the logits, for the report."""
+        from fairseq_rope.inspection import pictures
+
+        pictures.require_matplotlib()
+        drawn = pictures.draw_bias(self.folder, None, length=32, sentences=64, seed=1, by_distance=False)
+        pictures.save_picture(drawn, self.file.with_suffix(".png"))
 
     def set_aside_another(self) -> None:
         """Moves the result file of a finished run with other settings away."""

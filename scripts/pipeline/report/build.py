@@ -12,7 +12,7 @@ import re
 from base64 import b64encode
 from pathlib import Path
 from statistics import fmean
-from typing import Sequence
+from typing import Dict, Sequence, Tuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -56,10 +56,14 @@ def to_html(report: Report) -> str:
     parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": True}).enable("table")
     body = parser.render(to_markdown(report, with_pictures=True))
     body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
-    pictures = {file: svg for recipe in report.recipes for file, (_, svg) in recipe.pictures.items()}
+    pictures: Dict[str, Tuple[str, bytes]] = {}
+    for recipe in report.recipes:
+        pictures |= {file: ("svg+xml", svg.encode()) for file, (_, svg) in recipe.pictures.items()}
+        pictures |= {path.name: ("png", path.read_bytes()) for path in recipe.maps.values()}
 
     def figure(found: "re.Match[str]") -> str:
-        image = f'<img src="data:image/svg+xml;base64,{b64encode(pictures[found[1]].encode()).decode()}" alt=""/>'
+        kind, content = pictures[found[1]]
+        image = f'<img src="data:image/{kind};base64,{b64encode(content).decode()}" alt=""/>'
         return f'<figure><div class="scroll">{image}</div><figcaption>{found[2]}</figcaption></figure>'
 
     body = re.sub(r'<p><img src="(.*?)" alt="(.*?)" /></p>', figure, body)

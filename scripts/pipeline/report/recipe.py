@@ -34,10 +34,12 @@ class Recipe:
         self.scored = [system for system in self.systems if system in worth]
         self.baseline = choose_baseline(self.systems, baseline)
         self.steps = relative_steps(files, self.baseline, self.systems) if self.baseline else {}
-        texts = {result.name: Path(result.file).with_suffix(".tsv") for result in reversed(results)}
-        lines = {name: read_lines(path)[1:] for name, path in texts.items() if path.is_file()}
-        self.translations = {name: [line.split("\t") for line in rows] for name, rows in lines.items()}
+        files_of = {result.name: Path(result.file) for result in reversed(results)}
+        texts = {name: path for name, file in files_of.items() if (path := file.with_suffix(".tsv")).is_file()}
+        self.translations = {name: [row.split("\t") for row in read_lines(path)[1:]] for name, path in texts.items()}
         """By system: rows of source, translation and reference."""
+        self.maps = {name: path for name, file in files_of.items() if (path := file.with_suffix(".png")).is_file()}
+        """By system: a picture of what its positions add to the logits."""
         self.pictures: Dict[str, Tuple[str, str]] = {}
         """By file: caption and SVG."""
 

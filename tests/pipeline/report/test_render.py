@@ -1,6 +1,7 @@
 """The report as Markdown and HTML: one file that needs nothing else, the same bytes, the answer first."""
 
 import xml.etree.ElementTree as ElementTree
+from base64 import b64encode
 
 import pytest
 
@@ -17,6 +18,7 @@ def test_the_page_has_the_answer_then_a_picture_then_the_table_and_folds_how_to_
     for arch, rate in ((SINUSOIDAL, 0.3), (ROTARY, 0.1)):
         path = result(tmp_path, arch, test=rate)
     write_translations([["a <b> *c*", "x\ty", "z"]], path.with_suffix(".tsv"))
+    path.with_suffix(".png").write_bytes(b"a heat map")
     report = read_report([tmp_path])
     draw(report.recipes[0])
     root = ElementTree.fromstring(to_html(report))  # well-formed
@@ -25,7 +27,8 @@ def test_the_page_has_the_answer_then_a_picture_then_the_table_and_folds_how_to_
     found = report.recipes[0].differences[report.recipes[0].systems[0]]
     assert ROTARY in (said := "".join(main[2].itertext())) and f"{found.value:+.2f}" in said
     assert said.split() == answers(report).split()[1:], "as the terminal has it"
-    assert [element.tag for element in main[-2:]] == ["details", "details"]
+    assert [element.tag for element in main[-4:]] == ["p", "ul", "details", "details"], "the next commands stay open"
+    assert f"data:image/png;base64,{b64encode(b'a heat map').decode()}" in [each.get("src") for each in root.iter()]
     item = next("".join(item.itertext()) for item in root.iter("li") if "a <b> *c*" in "".join(item.itertext()))
     assert "x y" in item and "z" in item
     for element in root.iter():
