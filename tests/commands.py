@@ -1,6 +1,7 @@
 """What the tests of command lines share: fairseq's tools with --user-dir and the scripts, run as a user would."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,21 @@ def run(*command, cwd=ROOT, fails=False, input=None):
     done = subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, input=input)
     assert (done.returncode != 0) == fails, done.stdout[-2000:] + done.stderr[-4000:]
     return done
+
+
+def start(*command, **options):
+    """Starts a command that the test goes on beside, in a group of its own, with pipes of text for what it says.
+
+    It hears the signals that whoever started pytest may ignore, as nohup does.
+    """
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    options = {**pipes, "cwd": ROOT, "env": {**ENVIRONMENT, **preloaded()}, "preexec_fn": _hear_signals, **options}
+    return subprocess.Popen([str(word) for word in command], **options)
+
+
+def _hear_signals():
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def prepare(corpus, out, *options, **kwargs):

@@ -3,8 +3,9 @@
 :func:`preloaded` names what such an environment has of its own; its temporary files go when the server ends. Its
 ``python -m MODULE``, ``python scripts/run.py MODULE``, ``fairseq-*``, ``sacremoses`` and ``subword-nmt`` are clients of
 the server, also when a script or torchrun starts them. A client hands over its arguments, folder, environment and open
-files, passes signals on, and ends as the forked process ends; when the client is killed, that process is, too. All else
-in this environment is the real tool.
+files, passes signals on, and ends as the forked process ends. What a terminal or ``os.killpg`` sends to a whole group
+(Ctrl-C, a hang-up, a kill) reaches the forked process and all that it has started; SIGTERM reaches that process alone.
+All else in this environment is the real tool.
 """
 
 import atexit
@@ -57,6 +58,7 @@ server.connect({address!r})
 numbers = set({signals!r})
 ignored = [number for number in numbers if signal.getsignal(number) == signal.SIG_IGN]
 call = dict(name=name, words=words, cwd=os.getcwd(), environ=dict(os.environ), files=files, ignored=ignored)
+call["client"] = os.getpid()
 call = json.dumps(call).encode()
 socket.send_fds(server, [len(call).to_bytes(8, "little")], files)
 server.sendall(call)
@@ -114,6 +116,10 @@ def serve(address, owner):
     """Answers clients until the process ``owner`` has ended."""
     for name in PRELOADED:
         importlib.import_module(name)
+    from fairseq_rope import products
+
+    products.speed_of_bf16()  # which each training would measure
+    products._library = None  # which each command chooses
     # torchrun asks for the source of each frame, and inspect would look for this one among thousands of modules
     inspect.modulesbyfile["<frozen runpy>"] = "runpy"
     listening = socket.socket(socket.AF_UNIX)
@@ -147,20 +153,23 @@ def _attend(connection, tools):
     if child == 0:
         connection.close()
         _become(files, tools, **json.loads(call))
+    os.setpgid(child, child)
     for file in [0, 1, 2, *files]:
         os.close(file)
     ended = os.pidfd_open(child)
     while ended not in select.select([connection, ended], [], [])[0]:
-        os.kill(child, (connection.recv(1) or [signal.SIGKILL])[0])
+        number = (connection.recv(1) or [signal.SIGKILL])[0]
+        (os.kill if number == signal.SIGTERM else os.killpg)(child, number)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     with contextlib.suppress(OSError):
         connection.sendall(status.to_bytes(4, "little", signed=True))
     os._exit(0)
 
 
-def _become(received, tools, name, words, cwd, environ, files, ignored):
+def _become(received, tools, client, name, words, cwd, environ, files, ignored):
     """Runs the command in this process, with the client's files under the numbers that they have there."""
-    os.setsid()
+    os.setpgid(0, 0)
+    os.getppid = functools.partial(_parent, os.getpid(), client, os.getppid)
     copies = [fcntl.fcntl(file, fcntl.F_DUPFD, 500) for file in received]
     os.closerange(0, 500)
     for copy, number in zip(copies, files):
@@ -196,6 +205,13 @@ def _become(received, tools, name, words, cwd, environ, files, ignored):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
+
+
+def _parent(command, client, stock):
+    """Of a command the parent of its client, so that it notices when that ends."""
+    if os.getpid() != command:
+        return stock()
+    return int(Path(f"/proc/{client}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def _run(name, words):

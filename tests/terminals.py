@@ -6,11 +6,9 @@ import os
 import pty
 import select
 import signal
-import subprocess
 import termios
 
-from .commands import ENVIRONMENT, ROOT
-from .processes import preloaded
+from .commands import start
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -20,14 +18,8 @@ class Terminal:
 
     def __init__(self, *command):
         self.keyboard, screen = pty.openpty()
-        self.process = subprocess.Popen(
-            [str(word) for word in command],
-            cwd=ROOT,
-            env={**ENVIRONMENT, **preloaded()},
-            **dict.fromkeys(("stdin", "stdout", "stderr"), screen),
-            start_new_session=True,
-            preexec_fn=_like_a_shell,
-        )
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), screen)
+        self.process = start(*command, **streams, preexec_fn=_like_a_shell)
         os.close(screen)
         self.text = ""
 

@@ -5,14 +5,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
 
 from pipeline.settings import data_line
 
-from ..commands import ENVIRONMENT, ROOT, one_line, prepare, run
+from ..commands import one_line, prepare, run, start
 from ..disks import read_only
 
 pytestmark = pytest.mark.slow
@@ -85,9 +84,8 @@ def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(corpus, data, tmp_pa
     killed = tmp_path / "killed"
     sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", corpus / name)]
     options = ["--test", corpus / "test_long", "--merges", 100, "--ratio", 3, "--workers", 2, "--out", killed]
-    command = [str(word) for word in ["scripts/prepare.sh", *sets, *options]]
     for moment in ("tok.tmp/train.de", "tok/test.de", "bpe.tmp/train.en", "bin.tmp/train.*.bin"):
-        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, start_new_session=True)
+        process = start("scripts/prepare.sh", *sets, *options)
         while not list(killed.glob(moment)) and process.poll() is None:
             time.sleep(0.005)
         assert process.poll() is None, moment

@@ -10,12 +10,9 @@ import time
 import pytest
 
 from pipeline.files import sha256
-from pipeline.reproduce import parse
-from pipeline.sweep import Sweep
 
-from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, parameters, run
+from ..commands import ROOT, SMALL, one_line, parameters, run, start
 from ..helpers import same
-from ..processes import preloaded
 from .test_sweeps import planned, snakemake
 
 pytestmark = pytest.mark.slow
@@ -54,29 +51,12 @@ def processes(text):
     return [line for line in listed.splitlines() if str(text) in line]
 
 
-def hear_signals():
-    """Whoever started pytest may ignore them, as under nohup."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-
-
 @pytest.fixture(scope="module")
 def killed(raw, tmp_path_factory):
     """A recipe whose first run was ended by SIGTERM, what that left, and the same command once more."""
     out = tmp_path_factory.mktemp("runs") / "out"
-    words = [str(word) for word in command(raw, out)]
-    sweep = Sweep(parse(words[1:]))
-    sweep.join()
-    run("scripts/prepare.sh", *sweep.prepare_options)  # in less time than below
-    running = subprocess.Popen(
-        words,
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=hear_signals,
-    )
+    words = command(raw, out)
+    running = start(*words)
     while running.poll() is None and not list(out.glob("*/seed1/checkpoints/*_20.pt")):
         time.sleep(0.02)
     os.kill(running.pid, signal.SIGTERM)
@@ -178,13 +158,10 @@ def test_wrong_options_are_named_in_one_line(tmp_path, options, message):
 
 
 def test_two_calls_at_once_share_a_folder(corpus, tmp_path):
-    words = ["scripts/reproduce.sh", "demo", "--data", str(corpus), "--out", str(tmp_path / "out")]
-    few, environ = ["--max-update", "5", "--save-every", "1", *FLAGS], {**ENVIRONMENT, **preloaded()}
-    both = [
-        subprocess.Popen([*words, "--archs", arch, *few], cwd=ROOT, env=environ, stderr=subprocess.PIPE)
-        for arch in ("transformer_none_tiny", "roformer_tiny")
-    ]
-    said = [call.communicate(timeout=600)[1].decode() for call in both]
+    words = ["scripts/reproduce.sh", "demo", "--data", corpus, "--out", tmp_path / "out", "--max-update", 5]
+    archs = ("transformer_none_tiny", "roformer_tiny")
+    both = [start(*words, "--archs", arch, "--save-every", 1, *FLAGS) for arch in archs]
+    said = [call.communicate(timeout=600)[1] for call in both]
     assert [call.returncode for call in both] == [0, 0], said
     assert len(results(tmp_path / "out/results")) == 2
     assert sum("[reproduce] binarize: done before with the same settings" in text for text in said) == 1, said
@@ -200,15 +177,13 @@ def swept(killed, raw, tmp_path_factory):
     shutil.copy(killed[0] / f"results/multi30k-{NAMES[0]}-seed1.json", out / "results")
     variants = json.dumps([SYSTEMS[3], "broken roformer_tiny --train-subset nowhere"])
     config = dict(recipe="multi30k", data=raw, out=out, archs=NAMES[0], variants=variants, **SWEEP)
-    words = ["snakemake", "-s", str(ROOT / "scripts/Snakefile"), "--cores", "2", "--config"]
+    words = ["python", "-m", "snakemake", "-s", ROOT / "scripts/Snakefile", "--cores", 2, "--config"]
     words += [f"{name}={value}" for name, value in config.items()]
     said = []
     for checkpoint in ("20", ""):
         log = out / f"until{checkpoint}.log"
-        with log.open("w") as file:  # a kill reaches all processes of a group, but for those of the server
-            options = dict(stdout=file, stderr=file, start_new_session=True)
-            environ = ENVIRONMENT if checkpoint else {**ENVIRONMENT, **preloaded()}
-            running = subprocess.Popen(words, cwd=out, env=environ, **options)
+        with log.open("w") as file:
+            running = start(*words, cwd=out, stdout=file, stderr=file)
         while running.poll() is None:
             time.sleep(0.02)
             if list(out.glob(f"{NAMES[1]}/seed1/checkpoints/*_{checkpoint}.pt")):

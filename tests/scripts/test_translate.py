@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from ..commands import ENVIRONMENT, ROOT, one_line, run
-from ..processes import preloaded
+from ..commands import one_line, run, start
 from ..terminals import CTRL_C, CTRL_D, Terminal
 
 pytestmark = pytest.mark.slow
@@ -53,9 +52,7 @@ def test_on_the_screen_there_is_no_progress_bar_between_translations(trained, ex
 
 
 def test_a_pipe_gets_each_answer_at_once_and_an_empty_one_for_a_line_that_cannot_be_translated(trained, expected):
-    command = ["scripts/translate.sh", str(trained), "--interactive"]
-    streams = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with subprocess.Popen(command, cwd=ROOT, env={**ENVIRONMENT, **preloaded()}, **streams) as process:
+    with start("scripts/translate.sh", trained, "--interactive", stdin=subprocess.PIPE, text=False) as process:
 
         def answer(line):
             process.stdin.write(line + b"\n")

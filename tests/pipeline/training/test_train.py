@@ -1,13 +1,17 @@
 """A training without its trainer: what is refused, what goes on, what is moved aside."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from fairseq_rope import products
 from pipeline.command import Failure
 from pipeline.files import read_json, write_json
+from pipeline.lock import locked
 from pipeline.settings import SETTINGS
 from pipeline.steps import stamp_path
+from pipeline.training import train
 
 from .test_checkpoints import checkpoint
 from .trainings import training
@@ -51,10 +55,13 @@ def test_a_run_killed_before_its_last_checkpoint_had_its_name_gets_that_and_no_m
     assert trainings == [] and (run.folder / "checkpoint_0_8.pt").is_file()
 
 
-def test_a_killed_run_goes_on(data, trainings):
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_killed_run_goes_on(data, trainings, is_damaged):
     run = training(data)
     for name in ("checkpoint_1_6.pt", "checkpoint_last.pt"):
-        checkpoint(run.folder, name, 6)
+        path = checkpoint(run.folder, name, 6)
+    if is_damaged:
+        path.write_bytes(path.read_bytes()[:100])
     (run.out / SETTINGS).write_text(run.settings)
     training(data).run()
     assert trainings == [6] and not list(run.out.parent.glob("run.old-*"))
@@ -82,6 +89,15 @@ def test_a_run_with_other_settings_is_moved_aside_and_begun_anew(data, trainings
     assert "--dropout 0.3" in (first.out / SETTINGS).read_text()
 
 
+def test_a_run_whose_worker_outlives_a_killed_call_is_not_moved(data, trainings, monkeypatch):
+    first = training(data)
+    first.run()
+    monkeypatch.setattr(train, "locked", partial(locked, wait=0))
+    with locked(first.folder), pytest.raises(Failure, match=f"another command works in {first.folder}: wait for it"):
+        training(data, "--", "--dropout", "0.3").run()
+    assert (first.out / SETTINGS).read_text() == first.settings and not list(data.parent.glob("run.old-*"))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -104,6 +120,8 @@ def test_the_last_update_makes_a_checkpoint_to_average(data, trainings, options)
 def test_a_recipe_that_begins_with_a_run_needs_one(data):
     with pytest.raises(Failure, match=r"^the recipe multi30k_cpu_swap begins with a run of"):
         training(data, "--recipe", "multi30k_cpu_swap")
+    with pytest.raises(Failure, match=r"no such checkpoint for --from: run scripts/average\.sh, or name a file"):
+        training(data, "--recipe", "multi30k_cpu_swap", "--from", data).run()
 
 
 def test_a_run_has_the_name_of_the_training_in_its_recipe_only_if_it_begins_with_that(data, tmp_path):
