@@ -7,7 +7,6 @@ under autocast, when compiling or exporting, and for small products everything s
 oneDNN's operators have private names in PyTorch. Where they are missing, everything stays with PyTorch as well.
 """
 
-import functools
 import logging
 import os
 import time
@@ -99,12 +98,11 @@ def speed_of_onednn() -> float:
     return _ratio(F.linear, onednn)
 
 
-@functools.cache
 def speed_of_bf16() -> float:
-    """How many times as fast bf16 is in the same products as fp32 in the faster library; less than 1 if emulated.
-
-    It is measured once, which takes two seconds where bf16 is emulated.
-    """
+    """How many times as fast bf16 is in the same products as fp32 in the faster library; 0 where it is emulated, which
+    takes long to measure."""
+    if not _computes_bf16():
+        return 0.0
     in_fp32 = onednn if is_available() and library() == ONEDNN else F.linear
     return _ratio(in_fp32, F.linear, torch.bfloat16)
 
@@ -293,6 +291,9 @@ def can_pack(weight: Tensor) -> bool:
     """Whether a copy of this weight in oneDNN's layout pays."""
     if weight.device.type != "cpu" or weight.numel() < PACKED or not is_available() or required() == BLAS:
         return False
-    if weight.dtype == torch.bfloat16:
-        return bool(getattr(_operators, "_is_mkldnn_bf16_supported", bool)())
-    return weight.dtype == torch.float
+    return _computes_bf16() if weight.dtype == torch.bfloat16 else weight.dtype == torch.float
+
+
+def _computes_bf16() -> bool:
+    """Whether oneDNN computes in bf16 on this processor."""
+    return bool(getattr(_operators, "_is_mkldnn_bf16_supported", bool)())

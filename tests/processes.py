@@ -116,10 +116,6 @@ def serve(address, owner):
     """Answers clients until the process ``owner`` has ended."""
     for name in PRELOADED:
         importlib.import_module(name)
-    from fairseq_rope import products
-
-    products.speed_of_bf16()  # which each training would measure
-    products._library = None  # which each command chooses
     # torchrun asks for the source of each frame, and inspect would look for this one among thousands of modules
     inspect.modulesbyfile["<frozen runpy>"] = "runpy"
     listening = socket.socket(socket.AF_UNIX)
