@@ -31,10 +31,10 @@ TRAIN = [
 ]
 
 
-def run(*command, cwd=ROOT, fails=False, input=None):
+def run(*command, cwd=ROOT, env=None, fails=False, input=None):
     """Runs a command as a user would, without the seconds that the imports of Python's take."""
     words = [str(word) for word in command]
-    environ = {**ENVIRONMENT, **preloaded()}
+    environ = env or {**ENVIRONMENT, **preloaded()}
     done = subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, input=input)
     assert (done.returncode != 0) == fails, done.stdout[-2000:] + done.stderr[-4000:]
     return done

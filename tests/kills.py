@@ -17,17 +17,16 @@ import subprocess
 import time
 from pathlib import Path
 
-from .commands import ENVIRONMENT, ROOT, SMALL, parameters
+from .commands import ENVIRONMENT, SMALL, parameters, start
 from .helpers import same
 
 RUN = "roformer_tiny/seed1"
 
 
-def start(out):
+def chain(out):
     options = ["--out", out, "--max-update", 40, "--save-every", 4, "--", *SMALL, "--max-tokens", 600]
-    command = [str(word) for word in ("scripts/reproduce.sh", "demo", *options)]
     with out.with_name(f"{out.name}.log").open("ab") as log:
-        return subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=log, stderr=log, start_new_session=True)
+        return start("scripts/reproduce.sh", "demo", *options, env=ENVIRONMENT, stdout=log, stderr=log)
 
 
 def figures(out):
@@ -46,10 +45,10 @@ def main():
     args.out.mkdir(parents=True)
     whole, killed = args.out / "whole", args.out / "killed"
     begin = time.monotonic()
-    assert start(whole).wait() == 0, f"see {whole}.log"
+    assert chain(whole).wait() == 0, f"see {whole}.log"
     seconds, moments, done = time.monotonic() - begin, random.Random(args.seed), 0
     while done < args.kills:
-        begin, process = time.monotonic(), start(killed)
+        begin, process = time.monotonic(), chain(killed)
         try:
             assert process.wait(moments.uniform(0, seconds)) == 0, f"see {killed}.log"
         except subprocess.TimeoutExpired:
@@ -60,7 +59,7 @@ def main():
             continue
         seconds = time.monotonic() - begin  # of what is left: the training once more
         subprocess.run(["rm", "-rf", killed / RUN, killed / "results"], check=True)
-    assert start(killed).wait() == 0, f"see {killed}.log"
+    assert chain(killed).wait() == 0, f"see {killed}.log"
     assert figures(whole) == figures(killed)
     for name in ("checkpoint.pt", "checkpoints/checkpoint_last.pt"):
         assert same(*(parameters(out / RUN / name) for out in (whole, killed))), name

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -83,19 +82,14 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
         text = (tmp_path / file).read_text()
         assert text.count(f"\n{before}") == 1
         (tmp_path / file).write_text(text.replace(f"\n{before}", f"\n{line}{before}"))
-    environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "scripts")])}
-
-    def run_there(*command):
-        command = [str(c) for c in command]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        return done.stdout
-
-    tests = run_there(sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "tests/positions", "-k", "toy")
-    for name in ("full_pass_equals_step_by_step", "every_parameter_gets_a_gradient", "equals_the_papers_equation"):
-        assert any(name in line and "PASSED" in line for line in tests.splitlines()), name
+    tests = ["-vv", "-p", "no:cacheprovider", "tests/positions", "-k", "toy"]
+    program = f"import pytest; from fairseq_cli.train import cli_main; pytest.main({tests}); cli_main()"
     train = ["--user-dir", tmp_path / "fairseq_rope", "--arch", "transformer_toy_tiny", "--toy-slope", 0.25, *TRAIN]
-    run_there("fairseq-train", data / "bin", *train, "--max-update", 1, "--save-dir", tmp_path / "run")
+    train += ["--max-update", 1, "--save-dir", tmp_path / "run"]
+    environ = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "scripts")])}
+    done = run(sys.executable, "-c", program, data / "bin", *train, cwd=tmp_path, env=environ)
+    for name in ("full_pass_equals_step_by_step", "every_parameter_gets_a_gradient", "equals_the_papers_equation"):
+        assert any(name in line and "PASSED" in line for line in done.stdout.splitlines()), name
     trained = parameters(tmp_path / "run/checkpoint_last.pt")["encoder.position.slope"]
     assert trained.item() != 0.25 and abs(trained.item() - 0.25) < 0.02
 
@@ -168,7 +162,6 @@ def test_from_python(data, trained):
         "print(repr(m.translate('The dog sees the cat.', beam=2)))"
     )
     environ = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONWARNINGS"}
-    command = [sys.executable, "-c", code, trained, data / "bin"]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True)
+    done = run(sys.executable, "-c", code, trained, data / "bin", env=environ)
     assert done.stdout.startswith(("'", '"')) and done.stdout.count("\n") == 1
     assert done.stderr == "", "no library's log lines or warnings"

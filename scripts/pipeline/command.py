@@ -172,8 +172,6 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, end)
     try:
-        for word in sys.argv[1:]:
-            word.encode("utf-8")
         main(sys.argv[1:])
         sys.stdout.flush()
     except Signalled as ended:
@@ -183,15 +181,9 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
         _end_by(signal.SIGPIPE)
     except Failure as error:
         sys.exit(f"{script_name()}: error: {error}")
-    except UnicodeEncodeError as error:
-        sys.exit(f"{script_name()}: error: {error.object!a:.200} is not UTF-8: rename the file or folder")
     except OSError as error:
         _drop_output()
         sys.exit(f"{script_name()}: error: {_reason(error)}")
-    except RuntimeError as error:  # of Path.resolve() before Python 3.13
-        if not str(error).startswith("Symlink loop"):
-            raise
-        sys.exit(f"{script_name()}: error: {error}: a symbolic link leads back to itself, remove it")
     sys.exit(0)
 
 

@@ -11,7 +11,6 @@ from fairseq_rope.checkpoints.average import average_checkpoints, find_checkpoin
 from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
 
 from ..commands import failure
-from ..disks import full_disk, read_only
 from ..helpers import Malicious
 
 
@@ -103,12 +102,3 @@ def test_averages_the_last_of_a_folder_or_the_files_given(tmp_path, capsys, monk
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.pt"]
     monkeypatch.chdir(tmp_path)
     assert str(first) in failure(capsys, "average", "--inputs", first, second, first.name, *out)  # twice
-
-
-def test_an_average_that_cannot_be_written_is_named_and_the_disk_stays_as_it_is(tmp_path, capsys):
-    source = checkpoint(tmp_path / "a.pt", 1.0, w=torch.zeros(5000))
-    with full_disk(tmp_path / "full", 1024) as disk:
-        assert str(disk / "out.pt") in failure(capsys, "average", "--inputs", source, "--out", disk / "out.pt")
-        assert [path.name for path in disk.iterdir()] == ["fill"]
-    with read_only(tmp_path):
-        assert str(tmp_path / "out.pt") in failure(capsys, "average", "--inputs", source, "--out", tmp_path / "out.pt")

@@ -72,17 +72,9 @@ def test_what_does_not_fit_is_refused(folder, tmp_path, capsys):
     path = folder[0]
     convert = "convert", path, "--to", "plugin", "--out", tmp_path / "run"
     config = json.loads((path / "config.json").read_text())
-    for changes, message in (
-        (dict(vocab_size=9), "does not fit the tokenizer"),
-        (dict(activation_function="mish"), "activation_function"),
-        (dict(decoder_start_token_id=0), "decoder_start_token_id"),
-    ):
-        written(path, "config", {**config, **changes})
-        assert message in failure(capsys, *convert)
+    written(path, "config", {**config, "vocab_size": 9})
+    assert "does not fit the tokenizer" in failure(capsys, *convert)
     written(path, "config", config)
-    torch.save({"model.shared.weight": main}, path / "pytorch_model.bin")
-    (path / "model.safetensors").unlink()
-    assert "could run code" in failure(capsys, *convert)
     (path / "sentencepiece.bpe.model").unlink()
     assert "sentencepiece.bpe.model: missing" in failure(capsys, *convert)
     assert not (tmp_path / "run").exists()

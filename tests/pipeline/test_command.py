@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -10,7 +9,7 @@ import pytest
 
 from pipeline.paths import RUN
 
-from ..commands import ENVIRONMENT, ROOT, one_line, run
+from ..commands import ENVIRONMENT, start
 
 PROGRAM = """
 import sys
@@ -33,72 +32,41 @@ POOL = """
 
 
 @pytest.fixture
-def start(tmp_path):
-    """Starts ``main`` with this body, in the folder ``here``."""
+def begin(tmp_path):
+    """Starts ``main`` with this body."""
 
-    def start(body, *words, **pipes):
-        (tmp_path / "modules").mkdir()
-        (tmp_path / "here").mkdir(exist_ok=True)
-        (tmp_path / "modules/program.py").write_text(PROGRAM.replace("BODY", body))
-        environ = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONSAFEPATH"}
-        environ = {**environ, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{tmp_path / 'modules'}", "SCRIPT": "x.sh"}
-        options = dict(cwd=tmp_path / "here", env=environ, stderr=subprocess.PIPE, start_new_session=True)
-        return subprocess.Popen(
-            [sys.executable, RUN, "program", *words],
-            **options,
-            **pipes,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started pytest may ignore it
-        )
+    def begin(body, **pipes):
+        (tmp_path / "program.py").write_text(PROGRAM.replace("BODY", body))
+        environ = {**ENVIRONMENT, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{tmp_path}", "SCRIPT": "x.sh"}
+        return start(sys.executable, RUN, "program", cwd=tmp_path, env=environ, **pipes)
 
-    return start
+    return begin
 
 
 def ended(process):
     """Status and message."""
-    return process.wait(60), process.stderr.read().decode()
+    return process.wait(60), process.stderr.read()
 
 
-def test_an_output_that_is_full_is_said_once(start):
+def test_an_output_that_is_full_is_said_once(begin):
     with open("/dev/full", "wb") as full:
-        assert ended(start("print('x' * 10)", stdout=full)) == (
-            1,
-            "x.sh: error: the output: No space left on device: make room\n",
-        )
+        status, message = ended(begin("print('x' * 10)", stdout=full))
+    assert (status, message) == (1, "x.sh: error: the output: No space left on device: make room\n")
 
 
-def test_a_reader_that_has_seen_enough_ends_it_in_silence(start):
-    process = start("for line in range(10**6): print(line)", stdout=subprocess.PIPE)
-    assert process.stdout.readline() == b"0\n"
+def test_a_reader_that_has_seen_enough_ends_it_in_silence(begin):
+    process = begin("for line in range(10**6): print(line)")
+    assert process.stdout.readline() == "0\n"
     process.stdout.close()
     assert ended(process) == (-signal.SIGPIPE, "")
 
 
 @pytest.mark.parametrize("moment", ["imports", "work", "pool"])
-def test_ctrl_c_ends_it_and_its_workers_in_silence(start, tmp_path, moment):
-    begin = "import time; open('begun', 'w').close(); time.sleep(60)"
-    process = start({"imports": f"pass\n{begin}", "work": begin, "pool": POOL.strip()}[moment])
-    while not (tmp_path / "here/begun").exists():
+def test_ctrl_c_ends_it_and_its_workers_in_silence(begin, tmp_path, moment):
+    work = "import time; open('begun', 'w').close(); time.sleep(60)"
+    process = begin({"imports": f"pass\n{work}", "work": work, "pool": POOL.strip()}[moment])
+    while not (tmp_path / "begun").exists():
         assert process.poll() is None
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     assert ended(process) == (-signal.SIGINT, "")
-
-
-def test_a_path_that_is_not_utf_8_is_refused_before_anything_is_done(start):
-    status, message = ended(start("print('done')", b"--out=/a\xff", stdout=subprocess.PIPE))
-    assert (status, message) == (1, "x.sh: error: '--out=/a\\udcff' is not UTF-8: rename the file or folder\n")
-
-
-def test_modules_of_the_current_folder_are_not_imported(start, tmp_path):
-    (tmp_path / "here").mkdir()
-    for name in ("tqdm", "json", "runpy", "pkgutil", "signal", "pipeline"):
-        (tmp_path / f"here/{name}.py").write_text("raise SystemExit('harmed')")
-    assert ended(start("import tqdm, json, pkgutil, pipeline.progress")) == (0, "")
-
-
-def test_a_symbolic_link_to_itself_is_one_line(tmp_path):
-    (tmp_path / "loop").symlink_to("loop")
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", ROOT / "data/demo/valid")]
-    one_line(run("scripts/prepare.sh", *sets, "--out", tmp_path / "loop", fails=True), "loop")
-    inputs = ["--inputs", tmp_path / "loop", "--out", tmp_path / "average.pt"]
-    one_line(run("fairseq-rope", "average", *inputs, fails=True), "loop")

@@ -12,21 +12,12 @@ from ..disks import full_disk
     [
         ("Traceback\n  File x\nRuntimeError: size mismatch\n", "RuntimeError: size mismatch"),
         ("ValueError: first\nKeyError: 'last'\n2026 | INFO | bye", "KeyError: 'last'"),
-        (
-            "[rank1]: torch.OutOfMemoryError: CUDA\ntorch.distributed.elastic.ChildFailedError: \n",
-            "torch.OutOfMemoryError: CUDA",
-        ),
-        ("ChildFailedError: x", "no reason given"),
-        (
-            "fairseq-generate: error: unrecognized arguments: --x",
-            "fairseq-generate: error: unrecognized arguments: --x",
-        ),
-        ("error: no such thing", "error: no such thing"),
+        ("[rank1]: torch.OutOfMemoryError: CUDA\nx.ChildFailedError: \n", "torch.OutOfMemoryError: CUDA"),
+        ("fairseq-generate: error: unrecognized", "fairseq-generate: error: unrecognized"),
         ("/bin/python: No module named 'x'", "/bin/python: No module named 'x'"),
         ("KeyboardInterrupt", "KeyboardInterrupt"),
         (" 12%|# | 1/9\rSystemExit: 2", "SystemExit: 2"),
         ("the Error was small", "no reason given"),
-        ("", "no reason given"),
         ("ValueError: early\n" + "later\n" * 400, "no reason given"),
         ("ValueError: " + "x" * 1000, "ValueError: " + "x" * 288),
     ],

@@ -132,7 +132,6 @@ def test_the_last_way_to_choose_a_batch_counts(write):
     "text,message",
     [
         ("x = ", "see docs/own-data.md"),
-        ("a = " + "[" * 9999, "see docs/own-data.md"),
         ('extends = "small"\nflags = "--lr 1"', "unknown field `flags`: see docs/own-data.md"),
         ('extends = "small"\n[train]\nlr = {a = 1}', "$.train[...]`: see docs/own-data.md"),
         ('extends = "small"\n[score]\naverage = 0', ">= 1 - at `$.score.average`"),
@@ -143,10 +142,6 @@ def test_the_last_way_to_choose_a_batch_counts(write):
         ("extends = 'mine.toml'", "extends itself"),
         ('extends = "small"\n[data]\ntrain = "x"', "[data] has no 'valid'"),
         ('extends = "small"\n[data]\ntarget = "../de"', "'target' must be a language code"),
-        (
-            "extends = 'small'\n[train]\nadam-betas = '__import__(\"os\")'",
-            "'adam-betas' is '__import__(\"os\")', which",
-        ),
         ("extends = 'small'\n[train]\nencoder-layers = '[os.getpid() * 2]'", "which fairseq would run"),
         ("extends = 'small'\n[train]\nadam-betas = ['exit()', 0.9]", "'adam-betas' is '(exit(), 0.9)', which"),
     ],

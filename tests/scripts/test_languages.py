@@ -58,12 +58,6 @@ def model(data, tmp_path_factory):
     return trained(data, tmp_path_factory.mktemp("run") / "run")
 
 
-def test_moses_refuses_text_without_spaces_at_once(raw, tmp_path):
-    failed = prepared(raw, tmp_path / "out", fails=True)
-    one_line(failed, "train.zh-CN: no spaces separate its words", "give --subwords sentencepiece")
-    assert not (tmp_path / "out/tok").exists()
-
-
 def test_the_preparation_is_the_librarys_own_and_is_done_once(raw, data, tmp_path):
     library = sentencepiece.SentencePieceProcessor(model_file=str(data / MODEL))
     for name in ("train.en-GB", "test.zh-CN"):

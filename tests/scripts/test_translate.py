@@ -1,5 +1,9 @@
 """translate.sh as a conversation: each line is answered before the next one is read."""
 
+import contextlib
+import os
+import pty
+import select
 import signal
 import subprocess
 import time
@@ -7,7 +11,6 @@ import time
 import pytest
 
 from ..commands import one_line, run, start
-from ..terminals import CTRL_C, CTRL_D, Terminal
 
 pytestmark = pytest.mark.slow
 
@@ -30,8 +33,43 @@ def expected(trained):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(("key", "status"), [(CTRL_D, 0), (CTRL_C, -signal.SIGINT)])
-def test_a_terminal_gets_a_prompt_and_an_answer_to_each_line(trained, expected, key, status):
+class Terminal:
+    """A command in a terminal, with keys that a test types; ``text`` is what it has shown so far, and these keys."""
+
+    def __init__(self, *command):
+        self.keyboard, screen = pty.openpty()
+        self.process = start(*command, **dict.fromkeys(("stdin", "stdout", "stderr"), screen))
+        os.close(screen)
+        self.text = ""
+
+    def __del__(self):
+        self.process.kill()  # a failed test leaves it behind
+
+    def until(self, end):
+        """Waits until something comes that ends with this text; returns it."""
+        before = len(self.text)
+        while not self.text[before:].endswith(end):
+            self._read()
+        return self.text[before:]
+
+    def type(self, keys):
+        os.write(self.keyboard, keys.encode())
+
+    def status(self):
+        """Waits for the command's end; returns its exit status."""
+        with contextlib.suppress(OSError):  # no process has the screen open any more
+            while True:
+                self._read()
+        return self.process.wait(300)
+
+    def _read(self):
+        assert select.select([self.keyboard], [], [], 300)[0], self.text
+        self.text += os.read(self.keyboard, 65536).decode("utf-8", errors="replace")
+
+
+@pytest.mark.parametrize("status", [0, -signal.SIGINT])
+def test_a_terminal_gets_a_prompt_and_an_answer_to_each_line(trained, expected, status):
+    """Until Ctrl-D, or Ctrl-C."""
     session = Terminal("scripts/translate.sh", trained)
     hint = "[translate] type a sentence and press Enter; Ctrl-D ends\r\n"
     assert session.until("> ") == f"[translate] loading the model\r\n{hint}> "
@@ -39,9 +77,9 @@ def test_a_terminal_gets_a_prompt_and_an_answer_to_each_line(trained, expected, 
         session.type(f"{sentence}\n")
         assert session.until("\r\n> ") == f"{sentence}\r\n{cut(number)}\r\n{answer}\r\n> "
     time.sleep(0.5)  # a signal that comes just before Python begins to read is noticed after the line
-    session.type(key)
+    session.type("\x04") if status == 0 else os.killpg(session.process.pid, signal.SIGINT)
     assert session.status() == status
-    assert session.text.rpartition("> ")[2].strip("^CD\b") == "\r\n"
+    assert session.text.rpartition("> ")[2].strip("^D\b") == "\r\n"
 
 
 def test_on_the_screen_there_is_no_progress_bar_between_translations(trained, expected):

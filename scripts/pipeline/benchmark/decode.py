@@ -52,6 +52,13 @@ class Systems:
         self.args = args
         self.words: Dictionary = dictionary(args.vocabulary)
         self.stock = self.build(STOCK)
+        length = str(args.length)
+        words = ["DATA", "--path", "none", "--max-len-a", "0", "--max-len-b", length, "--min-len", length]
+        words += ["--beam", str(BEAM), "--lenpen", str(LENPEN)]
+        self.searches = {
+            name: configure(options.parse_args_and_arch(options.get_generation_parser(), [*words, "--task", task]))
+            for name, task in SEARCHES.items()
+        }
 
     def build(self, arch: str) -> Any:
         """A model with random parameters: those of the stock model as far as it has them."""
@@ -76,10 +83,7 @@ class Systems:
 
     def candidate(self, arch: str, search: str, precision: str) -> Candidate:
         """A new model, prepared as ``fairseq-generate`` does it, with a search."""
-        length = str(self.args.length)
-        limits = ["--max-len-a", "0", "--max-len-b", length, "--min-len", length]
-        words = ["DATA", "--path", "none", "--task", SEARCHES[search], "--beam", str(BEAM), "--lenpen", str(LENPEN)]
-        cfg = configure(options.parse_args_and_arch(options.get_generation_parser(), [*words, *limits]))
+        cfg = self.searches[search]
         task, model = make_task(cfg, self.words), self.build(arch)
         model.to(device=self.args.device, dtype=PRECISIONS[precision])
         model.prepare_for_inference_(cfg)

@@ -13,25 +13,26 @@ from .measuring import DECODE, FLAGS, SPREAD, measured, options
 
 @pytest.mark.slow
 def test_decode_finds_the_same_hypotheses(tmp_path, capsys, monkeypatch):
-    archs = ["--archs", "transformer_sinusoidal_tiny", "roformer_tiny", "tupe_r_tiny", "--sentences", "3", "1"]
-    result = measured(tmp_path, capsys, monkeypatch, *DECODE, *archs, *FLAGS)
+    archs = ["transformer_sinusoidal_tiny", "tupe_r_tiny"]
+    what = [*DECODE, "--archs", *archs, "--sentences", "3", "1"]
+    result = measured(tmp_path, capsys, monkeypatch, *what, *FLAGS)
     rows = {(row["sentences"], row["candidate"]): row for row in result["rows"]}
     assert len(rows) == len(result["rows"]) and list(result["rows"][0])[2:6] == SPREAD
     for sentences in (3, 1):
-        names = ("stock", "transformer_sinusoidal_tiny, stock search", "roformer_tiny, stock search", "stock, bf16")
-        stock, sinusoidal, roformer, half = (rows[sentences, name] for name in names)
-        assert stock["times as fast"] == 1 and stock["same hypotheses"] == roformer["same hypotheses"] == "-"
+        names = ("stock", *(f"{arch}, stock search" for arch in archs), "stock, bf16")
+        stock, sinusoidal, tupe, half = (rows[sentences, name] for name in names)
+        assert stock["times as fast"] == 1 and stock["same hypotheses"] == tupe["same hypotheses"] == "-"
         assert sinusoidal["same hypotheses"] == f"{sentences} of {sentences} as stock"
         assert float(sinusoidal["scores differ by"]) < 1e-5 and half["times as fast"] > 0
-        assert stock["tokens/s"] == pytest.approx(sentences * 5 / stock["seconds"], rel=1e-3)
+        assert stock["tokens/s"] == pytest.approx(sentences * 5 / stock["seconds"], rel=1e-2)  # of three digits
     pytest.importorskip("ctranslate2")
-    names = [f"{arch}, CTranslate2{kind}" for arch in archs[1:3] for kind in ("", ", int8")]
-    found = [row for row in result["rows"] if "CTranslate2" in row["candidate"] and row["sentences"] == 3]
-    assert [row["candidate"] for row in found] == names  # it has no TUPE
-    for whole, rounded in (found[:2], found[2:]):
-        assert whole["share of peak"].endswith("%") and rounded["share of peak"] == "-"
-        assert float(rounded["scores differ by"]) > 1e-6  # another precision
-        assert whole["tokens/s"] == pytest.approx(3 * 5 / whole["seconds"], rel=1e-3)  # outputs of equal length
+    whole, rounded = (row for row in result["rows"] if "CTranslate2" in row["candidate"] and row["sentences"] == 3)
+    assert [row["candidate"] for row in (whole, rounded)] == [  # it has no TUPE
+        f"{archs[0]}, CTranslate2{kind}" for kind in ("", ", int8")
+    ]
+    assert whole["share of peak"].endswith("%") and rounded["share of peak"] == "-"
+    assert float(rounded["scores differ by"]) > 1e-6  # another precision
+    assert whole["tokens/s"] == pytest.approx(3 * 5 / whole["seconds"], rel=1e-2)  # outputs of equal length
 
 
 def test_stock_is_fairseqs_model_and_search_and_all_outputs_have_the_length():

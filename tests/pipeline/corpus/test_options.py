@@ -77,10 +77,3 @@ def test_text_has_three_sets_or_a_part_is_held_out(capsys, words):
     with pytest.raises(SystemExit) as ended:
         prepare_text.parse(["--train", "a", "--out", "d", *words])
     assert ended.value.code == 2 and "--hold-out" in capsys.readouterr().err
-
-
-def test_the_help_lists_the_options_of_all_ways(capsys):
-    with pytest.raises(SystemExit):
-        parse(["--help"])
-    said = capsys.readouterr().out
-    assert all(option in said for option in ("--merges", "--vocabulary", "--like", "--binarized", "--codes", "--ratio"))

@@ -1,11 +1,7 @@
 """Scoring as a process among others: two at once, signals, kills."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,16 +9,16 @@ from sacrebleu.metrics import BLEU
 
 from pipeline.scoring import score as command
 
-from ...commands import ENVIRONMENT
+from ...commands import ENVIRONMENT, start
+from ...processes import preloaded
 from .fake import SENTENCES
 
 
-def started(fake, *options, **kwargs):
+def started(fake, *options):
     """The command in a process of its own."""
-    words = [sys.executable, "-m", "pipeline.scoring.score", *fake.arguments(*options)]
-    environment = {**ENVIRONMENT, "PATH": os.environ["PATH"], "SCRIPT": "score.sh"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(words, env=environment, text=True, **{**pipes, **kwargs})
+    environ = {**ENVIRONMENT, **preloaded(), "SCRIPT": "score.sh"}
+    environ["PATH"] = f"{fake.folder}:{environ['PATH']}"
+    return start("python", "-m", "pipeline.scoring.score", *fake.arguments(*options), env=environ)
 
 
 def wait_for(path):
@@ -51,8 +47,7 @@ def test_a_second_call_waits_and_both_have_their_own_figures(fake):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_and_leaves_nothing(fake, number):
     (fake.folder / "seconds").write_text("100")
-    reset = partial(signal.signal, number, signal.SIG_DFL)  # whoever started pytest may ignore it
-    process = started(fake, preexec_fn=reset)
+    process = started(fake)
     wait_for(fake.folder / "printed")
     process.send_signal(number)
     error = process.communicate(timeout=60)[1]
@@ -71,7 +66,6 @@ def test_after_a_kill_the_same_call_gives_the_right_answer(fake):
     wait_for(fake.folder / "printed")
     process.kill()
     process.communicate()
-    os.kill(int((fake.folder / "pid").read_text()), signal.SIGKILL)
     assert [path.name for path in (fake.run / "scores").glob(".*")] != []
     (fake.folder / "seconds").write_text("0")
     command.main(fake.arguments())

@@ -2,7 +2,6 @@
 
 import json
 import random
-import subprocess
 import sys
 
 import pytest
@@ -17,6 +16,8 @@ from pipeline.scoring.statistics import (
     resampled_bleu,
     rows,
 )
+
+from ...commands import run
 
 WORDS = "der die das Hund Haus rote geht sieht , und - nicht 3.5 % Straße (heute) zu-Fuß".split()
 
@@ -84,7 +85,7 @@ def test_p_values_are_about_twice_those_of_sacrebleus_command_which_counts_one_s
         files.append(tmp_path / name)
         files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "sacrebleu", files[0], "-i", *files[1:], "--paired-bs", "-m", "bleu", "-f", "json"]
-    printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    printed = json.loads(run(*command).stdout)
     near, far = (_p(0.2, rate) for rate in (0.21, 0.4))
     theirs = [system["BLEU"]["p_value"] for system in printed[1:]]
     assert theirs == pytest.approx([_one_sided(0.2, rate) for rate in (0.21, 0.4)], abs=0.04)

@@ -1,18 +1,14 @@
 """Moses tokens and joint BPE: those of the libraries' own commands, byte by byte, and text that they cannot split."""
 
-import subprocess
-import sys
 import unicodedata
-from pathlib import Path
 
 import pytest
 
 from pipeline.command import Failure
 from pipeline.text.moses_bpe import MosesBPE, Tokenizer, check, keep_frequent, learn
 
-from ...commands import ROOT
+from ...commands import ROOT, run
 
-BIN = Path(sys.executable).parent
 ODD = [
     "",
     "  two  spaces ",
@@ -25,9 +21,7 @@ ODD += ["tab\there\u200b"]
 
 def own_command(text, *command):
     """What a library's own command makes of lines."""
-    words = [str(BIN / command[0]), *map(str, command[1:])]
-    given = "".join(f"{line}\n" for line in text).encode()
-    return subprocess.run(words, input=given, capture_output=True, check=True).stdout.decode()
+    return run(*command, input="".join(f"{line}\n" for line in text)).stdout
 
 
 def demo(lang, count):

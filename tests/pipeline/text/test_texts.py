@@ -17,7 +17,6 @@ from pipeline.text import TEXTS, moses_bpe, text_processing
 from pipeline.text import sentencepiece as pieces
 from pipeline.text.base import UNKNOWN, Text
 
-from ...commands import ROOT
 from ..chinese import chinese
 
 ENGLISH = ["The old king sees a dog.", "A man in a red shirt, on a ladder.", "It costs 5 % - or more (mostly)!"] * 20
@@ -68,9 +67,9 @@ class Reversed(Text):
         return self.apply(printed)
 
 
-def test_a_new_way_is_a_class_and_a_line_of_the_registry(tmp_path, monkeypatch):
+def test_a_new_way_is_a_class_and_a_line_of_the_registry(corpus, tmp_path, monkeypatch):
     monkeypatch.setitem(TEXTS, "reversed", Reversed)
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(ROOT / "data/demo" / name))]
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", f"{corpus}/{name}")]
     prepare.main([*sets, "--subwords", "reversed", "--out", str(tmp_path / "pairs")])
     prepared = read_prepared(tmp_path / "pairs", "")
     assert (prepared.subwords, prepared.split_by, read_languages(tmp_path / "pairs")) == ("reversed", [], ("en", "de"))

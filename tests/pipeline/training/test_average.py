@@ -13,7 +13,6 @@ from pipeline.settings import data_line
 from pipeline.steps import stamp_path
 from pipeline.training import average
 
-from ...disks import read_only
 from .test_checkpoints import checkpoint
 
 FILES = ["bpecodes", "dict.de.txt", "dict.en.txt", "prepare.json", "vocabulary.en"]
@@ -116,12 +115,3 @@ def test_a_damaged_file_of_the_data_is_not_copied(run, name):
     with pytest.raises(Failure, match=rf"data/{name} is damaged: its SHA-256 .*: run scripts/prepare"):
         averaged(run)
     assert not (run / name).exists()
-
-
-def test_a_run_that_is_averaged_may_be_read_only(run, capsys):
-    averaged(run)
-    with read_only(run):
-        averaged(run)
-        assert "average: done before" in capsys.readouterr().err
-        with pytest.raises(OSError, match=r"average\.json"):
-            averaged(run, "--upper", "9", "--last", "1")
