@@ -5,10 +5,12 @@
 
 import argparse
 from pathlib import Path
+from typing import Any, Dict, Optional
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
+from torch.overrides import TorchFunctionMode
 
 from . import products
 from .architectures import ARCHITECTURES, REFERENCE
@@ -24,6 +26,16 @@ VOCABULARY = 37000
 SMALLEST_VOCABULARY = len(Dictionary())  # fairseq's special symbols
 
 
+class _Unfilled(TorchFunctionMode):
+    """Parameters keep what is in their memory: only shapes matter. The meta device takes seconds to be imported."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init" or func in (torch.Tensor.uniform_, torch.Tensor.normal_):
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
+
+
 def count_parameters(arch: str, vocabulary: int) -> int:
     """Trainable parameters of an architecture for translation with one shared vocabulary and shared embeddings."""
     dictionary = dictionary_of(vocabulary)
@@ -32,7 +44,7 @@ def count_parameters(arch: str, vocabulary: int) -> int:
     ARCH_CONFIG_REGISTRY[arch](args)
     layers = {"encoder": args.encoder_layers, "decoder": args.decoder_layers}
     args.encoder_layers = args.decoder_layers = 1  # the others of a side have as many parameters
-    with torch.device("meta"):  # shapes without memory
+    with _Unfilled():
         model = build_model(args, task)
     return sum(
         parameter.numel() * (layers[name.split(".")[0]] if ".layers.0." in name else 1)

@@ -13,7 +13,7 @@ from fairseq.quantization_utils import quantize_model_scalar
 
 from fairseq_rope.positions import POSITIONS
 
-from .helpers import KINDS, build, build_with, decoder_input, same, sentences
+from .helpers import KINDS, LANGUAGE, build, build_with, decoder_input, same, sentences
 from .test_hydra import another_value
 
 SMALL = dict(encoder_layers=2, decoder_layers=2, share_all_embeddings=False, share_decoder_input_output_embed=False)
@@ -160,6 +160,6 @@ def test_options_that_do_nothing_or_do_not_fit_are_refused_by_name():
     for words, encoding, options in REFUSED:
         with pytest.raises(ValueError, match=f"--{words}".replace("_", "-")):
             build_with(encoding, **{"decoder_position": encoding, **options})
-    for kind, option in (("mlm", dict(attention_dropout=0.1)), ("lm", dict(attention_dropout=0.1))):
+    for kind in LANGUAGE:
         with pytest.raises(ValueError, match="--attention-dropout"):
-            build_with("linear", kind, **option)
+            build_with("linear", kind, attention_dropout=0.1)

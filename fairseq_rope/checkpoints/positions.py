@@ -101,7 +101,7 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
             elif old[name].shape != value.shape:
                 resized.append(f"{name} ({len(old[name])} rows to {len(value)})")
             kept[name] = value if rows is None else rows
-        elif name not in old or old[name].shape != value.shape:
+        elif not name.endswith(".version") and (name not in old or old[name].shape != value.shape):
             has = f"{tuple(old[name].shape)}" if name in old else "nothing"
             raise CheckpointError(f"{name}: the checkpoint has {has} where its options make {tuple(value.shape)}")
     dtype = next(value.dtype for name, value in old.items() if name.endswith(TABLE))

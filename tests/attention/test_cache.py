@@ -15,23 +15,20 @@ H, D = 2, 3
 
 ORDERS = {
     "none": {},
-    "permuted": {2: [2, 0, 1]},
-    "repeated": {1: [1, 1, 2], 4: [0, 0, 0]},
-    "longer": {1: [0, 0, 1, 1, 2, 2]},
-    "shorter": {3: [2], 5: [0]},
-    "longer, then shorter, then longer": {1: [0, 1, 2, 0, 1, 2, 2], 4: [6, 1], 6: [1, 0, 0, 1, 1, 0, 1, 1, 0]},
-    "every step": {step: [(step + i) % 3 for i in range(3)] for step in range(1, 90)},
+    "permuted": {2: [[2, 0, 1]]},
+    "repeated": {1: [[1, 1, 2]], 4: [[0, 0, 0]]},
+    "longer": {1: [[0, 0, 1, 1, 2, 2]]},
+    "shorter": {3: [[2]], 5: [[0]]},
+    "longer, then shorter, then longer": {1: [[0, 1, 2, 0, 1, 2, 2]], 4: [[6, 1]], 6: [[1, 0, 0, 1, 1, 0, 1, 1, 0]]},
+    "every step": {step: [[(step + i) % 3 for i in range(3)]] for step in range(1, 90)},
     "several in a row": {1: [[2, 1, 0], [0, 0, 1, 2], [3, 1]]},
 }
+"""The orders in which the rows go on, one after the other, by the step before which they come."""
 
 
-def steps_of(batch, seed, length=1, dtype=torch.float, device="cpu"):
+def steps_of(batch, seed, dtype=torch.float, device="cpu"):
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(batch, H, length, D, generator=generator).to(device, dtype) for _ in range(2)]
-
-
-def joined(past, new):
-    return new if past is None else [torch.cat(pair, dim=2) for pair in zip(past, new)]
+    return [torch.randn(batch, H, 1, D, generator=generator).to(device, dtype) for _ in range(2)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -41,12 +38,11 @@ def test_appending_equals_concatenation_also_after_reordering(grad, device):
         cache, expected, batch = KeyValueCache(), None, 3
         with torch.set_grad_enabled(grad):
             for step in range(2 * ROOM + 9):  # beyond the room of the first buffer, and of the second
-                rows = orders.get(step, [])
-                for order in rows if rows and isinstance(rows[0], list) else [rows] if rows else []:
+                for order in orders.get(step, []):
                     cache.reorder(torch.tensor(order, device=device))
                     expected, batch = [past[order] for past in expected], len(order)
                 new = steps_of(batch, step, dtype=torch.bfloat16, device=device)
-                expected = joined(expected, new)
+                expected = [torch.cat(pair, dim=2) for pair in zip(expected, new)] if step else new
                 for actual, whole in zip(cache.append(*new), expected):
                     assert actual.dtype == torch.bfloat16 and torch.equal(actual, whole), (name, step)
 

@@ -93,6 +93,17 @@ def test_a_checkpoint_of_a_further_training_has_its_way_back_as_well(kind, conve
     torch.testing.assert_close(logits(tmp_path / "again", IDS), expected_logits(kind, weights, IDS), **FP32)
 
 
+def test_with_other_positions_it_comes_back_as_the_other_model(tmp_path):
+    """Which has no further token types: these were BERT's."""
+    library, changed = pytest.importorskip("safetensors.torch"), tmp_path / "run/rope.pt"
+    assert convert(folder(tmp_path / "theirs", "bert"), "--to", "plugin", "--out", tmp_path / "run") == 0
+    assert convert(tmp_path / "run", "--position", "rope", "--out", changed) == 0
+    assert convert(changed, "--to", "hugging-face", "--out", tmp_path / "back") == 0
+    config = json.loads((tmp_path / "back/config.json").read_text())
+    types = library.load_file(tmp_path / "back/model.safetensors")["roformer.embeddings.token_type_embeddings.weight"]
+    assert config["model_type"] == "roformer" and config["type_vocab_size"] == len(types) == 1
+
+
 def test_the_names_of_old_weights_and_half_precision_are_read(tmp_path):
     weights = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value.half()
