@@ -122,7 +122,9 @@ def _score_once(options: argparse.Namespace, flags: Sequence[str], checkpoint: P
         generated = generate([*command, *limits, *flags], checkpoint, out, len(read_lines(sides[1])))
         counts = read_json(data / f"raw/{subset}.json") if prepared.document_tokens else None
         texts, scores = score_text(generated, sides[0], sides[1], processing, counts)
-        if cut := count_cut(generated, [*limits, *flags]):
+        tokens_of = data / processing.tokens / f"{subset}.{source}"
+        sources = read_lines(tokens_of) if tokens_of.is_file() else []
+        if cut := count_cut(generated, [*limits, *flags], sources):
             say(f"{subset}: {cut} of {len(texts)} translations are as long as the search allows, and may be cut")
         settings = ", ".join([f"beam {options.beam}, lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])])
         head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
