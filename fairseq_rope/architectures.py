@@ -87,7 +87,8 @@ def _set_size(args: Any, kind: Kind, size: str) -> None:
     others = {name: value for name, value in kind.sizes[size].items() if name not in dimensions}
     _set_defaults(args, {f"{side}_{name}": value for side in kind.sides for name, value in dimensions.items()})
     _set_defaults(args, {**kind.defaults, **others})
-    kind.fill(args)
+    if not kind.fills_late:
+        kind.fill(args)
 
 
 def _set_architecture(args: Any, kind: Kind, size: str, position: str) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import build_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
 
 from . import products
 from .architectures import ARCHITECTURES, REFERENCE
 from .kinds import KINDS, SIZES
+from .loading import dictionary_of
 from .options import add_encoding_args
 from .positions import POSITIONS
 
@@ -25,12 +26,19 @@ SMALLEST_VOCABULARY = len(Dictionary())  # fairseq's special symbols
 
 def count_parameters(arch: str, vocabulary: int) -> int:
     """Trainable parameters of an architecture for translation with one shared vocabulary and shared embeddings."""
-    dictionary = Dictionary()
-    dictionary.symbols += [""] * (vocabulary - len(dictionary))  # only its length is looked at
+    dictionary = dictionary_of(vocabulary)
     task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    args = argparse.Namespace(arch=arch, share_all_embeddings=True)
+    ARCH_CONFIG_REGISTRY[arch](args)
+    layers = {"encoder": args.encoder_layers, "decoder": args.decoder_layers}
+    args.encoder_layers = args.decoder_layers = 1  # the others of a side have as many parameters
     with torch.device("meta"):  # shapes without memory
-        model = build_model(argparse.Namespace(arch=arch, share_all_embeddings=True), task)
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+        model = build_model(args, task)
+    return sum(
+        parameter.numel() * (layers[name.split(".")[0]] if ".layers.0." in name else 1)
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad
+    )
 
 
 def overview(vocabulary: int = VOCABULARY) -> str:

@@ -4,6 +4,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Type
 
 from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from fairseq.models.roberta import RobertaModel
+from fairseq.models.roberta.model import base_architecture as base_masked_architecture
 from fairseq.models.transformer.transformer_legacy import base_architecture
 from fairseq.models.transformer_lm import base_lm_architecture
 from fairseq.tasks.language_modeling import LanguageModelingTask
@@ -45,7 +46,9 @@ class Kind(NamedTuple):
     sides: Tuple[str, ...]
     sizes: Dict[str, Dict[str, Any]]
     defaults: Dict[str, Any]  # of options that have no side
-    fill: Callable[[Any], None]  # fairseq's defaults, as far as its model does not fill them in itself
+    fill: Callable[[Any], None]  # fairseq's defaults
+    fills_late: bool = False  # RoBERTa fills them in itself, when it knows its longest text
+    stack: str = ""  # between a side and its modules, in the names of parameters
 
     @property
     def arch(self) -> str:
@@ -76,7 +79,9 @@ KINDS: Dict[str, Kind] = {
         sides=("encoder",),
         sizes=LANGUAGE_SIZES,
         defaults={},
-        fill=lambda args: None,
+        fill=base_masked_architecture,
+        fills_late=True,
+        stack="sentence_encoder.",
     ),
     "causal": Kind(
         base=FairseqLanguageModel,

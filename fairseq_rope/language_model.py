@@ -1,7 +1,7 @@
 """Causal language models: fairseq's transformer decoder with a position encoding by name."""
 
 from argparse import ArgumentParser
-from typing import Any, Dict
+from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.hub_utils import GeneratorHubInterface
@@ -12,19 +12,17 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerL
 from . import hub
 from .fields import keep, parse_fields
 from .kinds import check_task
-from .loading import ComparesCheckpoints
+from .loading import PluginModel
 from .options import add_position_args, add_training_args, build_position, reject_unsupported
-from .products import accelerate
 from .stacks import PositionalTransformerDecoder
-from .training.dropout import replace_dropout
-from .training.freezing import add_freezing_args, freeze
+from .training.freezing import add_freezing_args
 
 LIMITS = ("max_target_positions", "tokens_per_sample")
 """Options of fairseq's task, of which the first that is given is the longest text of the model, in tokens."""
 
 
 @register_model("roformer_lm")
-class RoFormerLanguageModel(ComparesCheckpoints, TransformerLanguageModel):
+class RoFormerLanguageModel(PluginModel, TransformerLanguageModel):
     """fairseq's causal language model, with the position encoding chosen by name.
 
     The special symbol is ``<s>``, which only ``--add-bos-token`` puts before a text: running text has none.
@@ -32,10 +30,6 @@ class RoFormerLanguageModel(ComparesCheckpoints, TransformerLanguageModel):
 
     begins_with_symbol: bool
     """Whether each text begins with ``<s>``."""
-
-    @classmethod
-    def hub_models(cls) -> Dict[str, Any]:
-        return {}
 
     @classmethod
     def from_pretrained(
@@ -77,8 +71,5 @@ class RoFormerLanguageModel(ComparesCheckpoints, TransformerLanguageModel):
         position = build_position(cfg, "decoder", embed_tokens, source.bos())
         model = cls(PositionalTransformerDecoder(cfg, target, embed_tokens, position, no_encoder_attn=True))
         model.begins_with_symbol = begins_with_symbol
-        model.compare_with(args, given, task)
-        replace_dropout(model)
-        accelerate(model, args)
-        freeze(model, args)
+        model.complete(args, given, task)
         return model

@@ -8,7 +8,7 @@ import hashlib
 import logging
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from fairseq.data import Dictionary
 from fairseq.distributed.utils import get_global_rank
@@ -16,6 +16,9 @@ from torch import Tensor
 
 from .fields import keep
 from .options import SIDES, Encodings, changes, encodings_of
+from .products import accelerate
+from .training.dropout import replace_dropout
+from .training.freezing import freeze
 
 logger = logging.getLogger(__name__)
 
@@ -61,26 +64,35 @@ class Parameters(OrderedDict):
         return made
 
 
-class ComparesCheckpoints:
-    """A model that compares what it was built with to what the parameters that it loads were trained with."""
+class PluginModel:
+    """What the models of this plugin have beside fairseq's: dropout and products that are faster, parameters that may
+    be frozen, and a comparison of what they were built with to what the parameters that they load were trained with."""
 
     encodings: Encodings = {}
     dictionaries: Dictionaries = {}
 
-    def compare_with(self, args: Any, cfg: Any, task: Any) -> None:
-        """Keeps what to compare; digests of the dictionaries also go into checkpoints.
+    @classmethod
+    def hub_models(cls) -> Dict[str, Any]:
+        return {}
+
+    def complete(self: Any, args: Any, cfg: Any, task: Any) -> None:
+        """Makes of fairseq's model, as it was built, one of this plugin; digests of the dictionaries go into
+        checkpoints.
 
         Args:
             args: the model's options.
             cfg: the section ``model`` of a configuration, if ``args`` were made of one.
             task: fairseq's; it names the folder of the data.
         """
+        replace_dropout(self)
+        accelerate(self, args)
+        freeze(self, args)
         options = getattr(task, "cfg", None) or getattr(task, "args", None)
         data = str(getattr(options, "data", None) or "the data")
         stacks = {side: getattr(self, side, None) for side in SIDES}
         self.encodings = encodings_of(args)
         self.dictionaries = {
-            side: Words(data, digest(stack.dictionary)) for side, stack in stacks.items() if stack is not None
+            side: Words(data, digest(stack.dictionary.symbols)) for side, stack in stacks.items() if stack is not None
         }
         args.dictionaries = {side: words.digest for side, words in self.dictionaries.items()}
         keep(cfg, dictionaries=args.dictionaries)
@@ -117,10 +129,17 @@ class ComparesCheckpoints:
                 )
 
 
-def digest(dictionary: Dictionary) -> str:
-    """The number of types and a part of the SHA-256 of all of them, in their order, as checkpoints have it."""
-    words = "\n".join(dictionary.symbols).encode("utf-8", "surrogatepass")
-    return f"{len(dictionary.symbols)} types, SHA-256 {hashlib.sha256(words).hexdigest()[:12]}"
+def digest(symbols: Sequence[str]) -> str:
+    """The number of a dictionary's types and a part of the SHA-256 of all, in their order, as checkpoints have it."""
+    words = "\n".join(symbols).encode("utf-8", "surrogatepass")
+    return f"{len(symbols)} types, SHA-256 {hashlib.sha256(words).hexdigest()[:12]}"
+
+
+def dictionary_of(types: int) -> Dictionary:
+    """A dictionary of which only the length is looked at."""
+    dictionary = Dictionary()
+    dictionary.symbols += [""] * (types - len(dictionary))
+    return dictionary
 
 
 def dictionaries_of(state: Dict[str, Any], path: Path) -> Dictionaries:
@@ -146,7 +165,7 @@ def dictionaries_of(state: Dict[str, Any], path: Path) -> Dictionaries:
             if sides == ["encoder"]:
                 dictionary.add_symbol("<mask>")  # as the tasks of masked models do
             if len(dictionary) == len(tables[0]):
-                found[side] = Words(str(file), digest(dictionary))
+                found[side] = Words(str(file), digest(dictionary.symbols))
     return found
 
 

@@ -1,7 +1,7 @@
 """Masked language models: fairseq's RoBERTa with a position encoding by name."""
 
 from argparse import ArgumentParser
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 import torch
 from fairseq.models import register_model
@@ -14,13 +14,12 @@ from torch import Tensor, nn
 from . import hub
 from .fields import keep, parse_fields
 from .kinds import check_task
-from .loading import ComparesCheckpoints
+from .loading import PluginModel
 from .masked_hub import MaskedHub, bpe_options
 from .options import add_position_args, add_training_args, build_position, reject_unsupported
-from .products import accelerate, linear
+from .products import linear
 from .stacks import PositionalTransformerEncoder
-from .training.dropout import replace_dropout
-from .training.freezing import add_freezing_args, freeze
+from .training.freezing import add_freezing_args
 
 INITIAL_STD = 0.02  # of all weights, in BERT
 EPS = 1e-5  # of fairseq's layer norms
@@ -69,7 +68,7 @@ class RoFormerMaskedEncoder(RobertaEncoder):
 
 
 @register_model("roformer_mlm")
-class RoFormerMaskedModel(ComparesCheckpoints, RobertaModel):
+class RoFormerMaskedModel(PluginModel, RobertaModel):
     """fairseq's RoBERTa, with the position encoding chosen by name.
 
     ``RoFormerMaskedModel.from_pretrained(folder, "checkpoint.pt", data, tokenizer=..., bpe=...)`` loads any
@@ -108,10 +107,6 @@ class RoFormerMaskedModel(ComparesCheckpoints, RobertaModel):
         if tied and embeddings is not None and head is not None and not torch.equal(embeddings, head):
             raise ValueError("the parameters are of a model with a head of its own: give --untie-weights-roberta")
         return super().load_state_dict(state_dict, strict, model_cfg, args)
-
-    @classmethod
-    def hub_models(cls) -> Dict[str, Any]:
-        return {}
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -154,10 +149,7 @@ class RoFormerMaskedModel(ComparesCheckpoints, RobertaModel):
         model = cls(args, RoFormerMaskedEncoder(args, task.source_dictionary))
         if args.untie_weights_roberta:
             nn.init.normal_(model.encoder.lm_head.weight, std=INITIAL_STD)
-        model.compare_with(args, given, task)
-        replace_dropout(model)
-        accelerate(model, args)
-        freeze(model, args)
+        model.complete(args, given, task)
         _set_eps(model, getattr(args, "layer_norm_eps", None))
         return model
 

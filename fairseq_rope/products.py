@@ -7,6 +7,7 @@ under autocast, when compiling or exporting, and for small products everything s
 oneDNN's operators have private names in PyTorch. Where they are missing, everything stays with PyTorch as well.
 """
 
+import functools
 import logging
 import os
 import time
@@ -93,8 +94,9 @@ def choose(name: str) -> None:
         _library = name
 
 
+@functools.cache
 def speed_of_onednn() -> float:
-    """How many times as fast as BLAS oneDNN is in a few products and their gradients, on one thread."""
+    """How many times as fast as BLAS oneDNN is in a few products and their gradients, on one thread; measured once."""
     return _ratio(F.linear, onednn)
 
 

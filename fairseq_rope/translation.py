@@ -15,12 +15,10 @@ from . import hub
 from .alignment import Alignment, add_alignment_args, requested_alignment
 from .fields import keep, parse_fields
 from .kinds import check_task
-from .loading import ComparesCheckpoints
+from .loading import PluginModel
 from .options import add_position_args, add_training_args, build_position, reject_unsupported
-from .products import accelerate
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
-from .training.dropout import replace_dropout
-from .training.freezing import add_freezing_args, freeze
+from .training.freezing import add_freezing_args
 
 LIMITS = ("max_source_positions", "max_target_positions")
 
@@ -54,7 +52,7 @@ class Hub(GeneratorHubInterface):
 
 
 @register_model("roformer")
-class RoFormerModel(ComparesCheckpoints, TransformerModel):
+class RoFormerModel(PluginModel, TransformerModel):
     """fairseq's transformer, with the position encoding of each side chosen by name.
 
     The class serves all architectures of the plugin; it has the name of the best known one.
@@ -68,10 +66,6 @@ class RoFormerModel(ComparesCheckpoints, TransformerModel):
     def full_context_alignment(self) -> bool:
         """fairseq's search asks this before it makes alignments."""
         return self.alignment is not None and self.alignment.full_context
-
-    @classmethod
-    def hub_models(cls) -> Dict[str, Any]:
-        return {}
 
     @classmethod
     def from_pretrained(
@@ -109,14 +103,11 @@ class RoFormerModel(ComparesCheckpoints, TransformerModel):
                 keep(given, **{name: limit})
         reject_unsupported(args)
         model: RoFormerModel = super().build_model(args, task)
-        model.compare_with(args, given, task)
+        model.complete(args, given, task)
         if (alignment := requested_alignment(args, task)) is not None:
             model.alignment = model.decoder.alignment = alignment
             args.alignment_layer, args.alignment_heads = alignment.layer, alignment.heads  # for checkpoints
             keep(given, alignment_layer=alignment.layer, alignment_heads=alignment.heads)
-        replace_dropout(model)
-        accelerate(model, args)
-        freeze(model, args)
         return model
 
     @classmethod

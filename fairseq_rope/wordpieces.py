@@ -14,6 +14,8 @@ from typing import Any, Dict, Iterator, List
 from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
 
+from .packages import package
+
 VOCABULARY, SETTINGS = "vocab.txt", "tokenizer_config.json"
 SPECIAL = {"[CLS]": "<s>", "[PAD]": "<pad>", "[SEP]": "</s>", "[UNK]": "<unk>", "[MASK]": "<mask>"}
 """Special symbols of BERT, to fairseq's; all but the last come first in every dictionary, in this order."""
@@ -70,30 +72,15 @@ def read_settings(folder: Path, tokenizer_class: Any = "BertTokenizer") -> Dict[
         tokenizer_class: if the file names none.
 
     Raises:
-        ValueError: the file is damaged, or a setting has a wrong type.
+        ValueError: the file is damaged.
     """
     path = folder / SETTINGS
     try:
         given = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (ValueError, RecursionError):
+    except ValueError:
         raise ValueError(f"{path}: not JSON: fetch it again, or remove it") from None
-    if not isinstance(given, dict):
-        raise ValueError(f"{path}: not an object of JSON: fetch it again, or remove it")
     settings = {name: given.get(name, default) for name, default in SWITCHES.items()}
-    for name, value in settings.items():
-        if not isinstance(value, bool) and value is not SWITCHES[name]:
-            raise ValueError(f"{path}: {name} must be true or false, not {value!a:.60}")
-    settings["tokenizer_class"] = given.get("tokenizer_class") or tokenizer_class
-    if not isinstance(settings["tokenizer_class"], str):
-        raise ValueError(f"{path}: tokenizer_class must be a name, not {settings['tokenizer_class']!a:.60}")
-    return settings
-
-
-def _package(name: str) -> Any:
-    try:
-        return __import__(name)
-    except ImportError as error:
-        raise ValueError(f"{name} is not installed: pip install {name}") from error
+    return {**settings, "tokenizer_class": given.get("tokenizer_class") or tokenizer_class}
 
 
 @dataclass
@@ -116,13 +103,13 @@ class WordPiece:
         pieces = read_vocabulary(path)
         settings = read_settings(path.parent)
         self.file, self.splitter = path.parent / SETTINGS, settings["tokenizer_class"]
-        tokenizers = _package("tokenizers")
+        tokenizers = package("tokenizers")
         self.vocabulary = {piece: number for number, piece in enumerate(pieces)}
         self._model = tokenizers.models.WordPiece(
             self.vocabulary, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD
         )
         self._words = tokenizers.pre_tokenizers.BertPreTokenizer()
-        self._jieba = _package("rjieba") if settings["tokenizer_class"] in CHINESE_WORDS else None
+        self._jieba = package("rjieba") if settings["tokenizer_class"] in CHINESE_WORDS else None
         chars = bool(settings["tokenize_chinese_chars"])
         lower, accents = settings["do_lower_case"], settings["strip_accents"]
         options = dict(clean_text=True, strip_accents=accents, lowercase=bool(lower))

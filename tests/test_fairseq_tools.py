@@ -60,9 +60,6 @@ class ToyEncoding(PositionEncoding):
 
     def prepare(self, query, key):
         return {"bias": self.slope * distances(query, key)[:, None]}
-
-    def logit_bias(self, q, k, layer, **context):
-        return context["bias"]
 """
 
 

@@ -3,8 +3,13 @@
 import argparse
 from typing import Any, Dict
 
+from torch import Tensor
+
 from ..loading import configuration_in
 from .files import CheckpointError
+
+AVERAGES = ("ema", "ema_fp32_params")
+"""Where ``--store-ema`` keeps moving averages of the parameters."""
 
 
 def model_configuration(state: Dict[str, Any]) -> argparse.Namespace:
@@ -31,6 +36,14 @@ def with_configuration(state: Dict[str, Any], cfg: argparse.Namespace) -> Dict[s
     if isinstance(state["cfg"]["model"], dict):
         fields = {name: value for name, value in vars(cfg).items() if name != "arch"}
     return {**state, "cfg": {**state["cfg"], "model": fields}}
+
+
+def changed(state: Dict[str, Any], cfg: argparse.Namespace, model: Dict[str, Tensor]) -> Dict[str, Any]:
+    """A copy of ``state`` with another configuration and other parameters, without what would not fit them: the
+    optimizer's state and moving averages."""
+    kept = {name: value for name, value in state.items() if name != "last_optimizer_state"}
+    extra = {name: value for name, value in (state.get("extra_state") or {}).items() if name not in AVERAGES}
+    return {**with_configuration(kept, cfg), "model": model, "extra_state": extra}
 
 
 def with_task(state: Dict[str, Any], name: str, other: str) -> Dict[str, Any]:

@@ -18,7 +18,7 @@ from . import fairseq_transformer, positions, rope_layout, vocabulary
 from .configuration import model_configuration
 from .files import CheckpointError, check_finite, load_checkpoint, save_checkpoint
 from .hugging_face import bert, m2m100, marian
-from .hugging_face.configuration import CONFIG, read_object
+from .hugging_face.folders import CONFIG, read_object
 from .model_folder import CHECKPOINT
 
 FORMS = {

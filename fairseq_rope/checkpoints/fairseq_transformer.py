@@ -10,15 +10,12 @@ models are fairseq's ``transformer``, ``roberta`` and ``transformer_lm``.
 """
 
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, Optional
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
-from fairseq.models.roberta.model import base_architecture as base_masked_architecture
 from fairseq.models.transformer import DEFAULT_MAX_SOURCE_POSITIONS, DEFAULT_MAX_TARGET_POSITIONS
-from fairseq.models.transformer.transformer_legacy import base_architecture
-from fairseq.models.transformer_lm import base_lm_architecture
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor
 
@@ -40,21 +37,6 @@ OURS_ALONE = (("sinusoidal_formula", "paper"), ("output_bias", True), ("start_wi
 
 COMMON = ("sinusoidal", "learned", "none")
 """The encodings that fairseq's transformers also have."""
-
-
-class Form(NamedTuple):
-    """How fairseq's model of one kind differs from this plugin's."""
-
-    kind: Kind
-    fill: Callable[[Any], None]  # what older versions of fairseq did not store
-    stack: str = ""  # between a side and its modules, in the names of parameters
-
-
-FORMS = (
-    Form(KINDS["translation"], base_architecture),
-    Form(KINDS["masked"], base_masked_architecture, "sentence_encoder."),
-    Form(KINDS["causal"], base_lm_architecture),
-)
 
 
 def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
@@ -83,12 +65,12 @@ def _to_plugin(state: Dict[str, Any]) -> Dict[str, Any]:
     arch = cfg.arch
     if kind_of_arch(arch) is not None:
         raise CheckpointError(f"{arch} is an architecture of this plugin already: there is nothing to convert")
-    form = next((form for form in FORMS if _is_of(arch, form.kind.stock)), None)
-    if form is None:
+    kind = next((kind for kind in KINDS.values() if _is_of(arch, kind.stock)), None)
+    if kind is None:
         raise CheckpointError(f"{arch} is not an architecture of fairseq's plain transformers: only those convert")
-    form.fill(cfg)
+    kind.fill(cfg)  # what older versions of fairseq did not store
     positions = {}
-    for side in form.kind.sides:
+    for side in kind.sides:
         learned = getattr(cfg, f"{side}_learned_pos")
         positions[side] = "none" if cfg.no_token_positional_embeddings else "learned" if learned else "sinusoidal"
         setattr(cfg, f"{side}_position", positions[side])
@@ -99,31 +81,31 @@ def _to_plugin(state: Dict[str, Any]) -> Dict[str, Any]:
     except ValueError as error:
         raise CheckpointError(str(error)) from error
 
-    prefixes = tuple(f"{side}.{form.stack}embed_positions." for side in SIDES)
+    prefixes = tuple(f"{side}.{kind.stack}embed_positions." for side in SIDES)
     model = {name: value for name, value in state["model"].items() if not name.startswith(prefixes)}
     unused = {name: value for name, value in state["model"].items() if name.startswith(prefixes)}
     for side in _learned(positions):
-        name = f"{side}.{form.stack}embed_positions.weight"
+        name = f"{side}.{kind.stack}embed_positions.weight"
         table = _tensor(unused, name)
-        rows = _max_positions(cfg, side, form.kind) or len(table) - Dictionary().pad() - 1
+        rows = _max_positions(cfg, side, kind) or len(table) - Dictionary().pad() - 1
         before = len(table) - rows  # fairseq counts from padding_idx + 1
         if before < 1:
             raise CheckpointError(f"{name} has {len(table)} rows, too few for {rows} positions and the padding")
         unused[name] = table[:before].clone()
-        model[f"{side}.{form.stack}position.weight"] = table[before:].clone()
+        model[f"{side}.{kind.stack}position.weight"] = table[before:].clone()
 
-    converted = _converted(state, cfg, architecture(cfg, form.kind), model, positions)
+    converted = _converted(state, cfg, architecture(cfg, kind), model, positions)
     return {**converted, MEMORY: {"arch": arch, "unused": unused}}
 
 
 def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
     cfg = model_configuration(state)
-    if any(_is_of(cfg.arch, form.kind.stock) for form in FORMS):
+    if any(_is_of(cfg.arch, kind.stock) for kind in KINDS.values()):
         raise CheckpointError(f"{cfg.arch} is an architecture of fairseq's already: there is nothing to convert")
-    form = next((form for form in FORMS if form.kind == kind_of_arch(cfg.arch)), None)
-    if form is None:
+    kind = kind_of_arch(cfg.arch)
+    if kind is None:
         raise CheckpointError(f"{cfg.arch} is not a model of this plugin: only those convert to fairseq's")
-    positions = {side: getattr(cfg, f"{side}_position", "unknown") for side in form.kind.sides}
+    positions = {side: getattr(cfg, f"{side}_position", "unknown") for side in kind.sides}
     for side, position in positions.items():
         if position not in COMMON:
             raise CheckpointError(f"the {side}'s positions are {position}, and fairseq has only {', '.join(COMMON)}")
@@ -136,17 +118,17 @@ def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
     if len(bare) == 1 < len(positions):
         raise CheckpointError(f"the {bare[0]} alone has no positions, and fairseq has them on both sides or on none")
 
-    memory = state.get(MEMORY) or {"arch": form.kind.stock, "unused": _buffers(positions, form.stack)}
+    memory = state.get(MEMORY) or {"arch": kind.stock, "unused": _buffers(positions, kind.stack)}
     model = {**state["model"], **memory["unused"]}
     for side in positions:
         delattr(cfg, f"{side}_position")
         setattr(cfg, f"{side}_learned_pos", positions[side] == "learned")
     for side in _learned(positions):
-        name = f"{side}.{form.stack}embed_positions.weight"
-        table = _tensor(model, f"{side}.{form.stack}position.weight")
+        name = f"{side}.{kind.stack}embed_positions.weight"
+        table = _tensor(model, f"{side}.{kind.stack}position.weight")
         before = memory["unused"].get(name, table.new_zeros(Dictionary().pad() + 1, table.size(1)))
         model[name] = torch.cat([before, table])
-        del model[f"{side}.{form.stack}position.weight"]
+        del model[f"{side}.{kind.stack}position.weight"]
     cfg.no_token_positional_embeddings = bool(bare)
     converted = with_task(_converted(state, cfg, memory["arch"], model, positions), OURS, "translation")
     converted.pop(MEMORY, None)

@@ -31,12 +31,7 @@ def load_checkpoint(path: Path) -> Dict[str, Any]:
     """
     if not path.is_file():
         raise CheckpointError(f"{path}: no such checkpoint")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file can fail anywhere in zip, pickle or storage code
-        unsafe = "Weights only load failed" in str(error) or "Unsupported" in str(error)
-        reason = "refused: it holds objects that could run code" if unsafe else "damaged or not a checkpoint"
-        raise CheckpointError(f"{path}: {reason}; use a checkpoint that fairseq-train wrote") from error
+    state = load_safely(path, "use a checkpoint that fairseq-train wrote")
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise CheckpointError(f"{path}: not a fairseq checkpoint (it has no entry `model`)")
     settings = state.get("args") if state.get("cfg") is None else state["cfg"]
@@ -47,6 +42,16 @@ def load_checkpoint(path: Path) -> Dict[str, Any]:
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
     return state
+
+
+def load_safely(path: Path, remedy: str) -> Any:
+    """What a file of PyTorch holds, on the CPU; CheckpointError with this remedy if it is damaged or would run code."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file can fail anywhere in zip, pickle or storage code
+        unsafe = "Weights only load failed" in str(error) or "Unsupported" in str(error)
+        reason = "refused: it holds objects that could run code" if unsafe else "damaged"
+        raise CheckpointError(f"{path}: {reason}: {remedy}") from error
 
 
 def check_finite(model: Dict[str, Any], place: Path) -> None:

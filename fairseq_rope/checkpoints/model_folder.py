@@ -140,11 +140,11 @@ def types(dictionary: Dictionary) -> List[str]:
     return list(dictionary.symbols[dictionary.nspecial :])
 
 
-def check_files(folder: Path, *names: str) -> None:
+def check_files(folder: Path, *names: str, remedy: str = REMEDY) -> None:
     """Raises CheckpointError if one of these files is missing."""
     for name in names:
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder / name}: missing: {REMEDY}")
+            raise CheckpointError(f"{folder / name}: missing: {remedy}")
 
 
 def text_files(folder: Path) -> List[Path]:

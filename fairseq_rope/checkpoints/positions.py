@@ -14,22 +14,20 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 import torch
-from fairseq.data import Dictionary
 from fairseq.models import build_model
 from torch import Tensor
 
 from ..kinds import Kind
-from ..loading import TABLE
+from ..loading import TABLE, dictionary_of
 from ..options import IN_TRAINING, SIDES, changes, encodings_of, option_names
 from ..positions import POSITIONS, PositionEncoding
 from ..positions.absolute import LearnedEncoding
 from ..positions.untied import ProjectedPositions
-from .configuration import model_configuration, with_configuration
+from .configuration import changed, model_configuration
 from .fairseq_transformer import MEMORY, architecture, kind_of_arch
 from .fairseq_transformer import convert_checkpoint as convert_stock
 from .files import CheckpointError
 from .model_folder import task_options
-from .rope_layout import AVERAGES
 
 TABLES = {LearnedEncoding: "weight", ProjectedPositions: "table"}
 """Encodings with a trained row for each position, and the parameter that holds them."""
@@ -110,12 +108,10 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     others = {name: value for name, value in old.items() if not _is_position(name)}
     positions = {name: value.to(dtype) for name, value in kept.items()}
     dropped = [name for name in old if _is_position(name) and (name not in kept or name in fresh)]
-    extra = {name: value for name, value in (state.get("extra_state") or {}).items() if name not in AVERAGES}
-    changed = {**with_configuration(state, cfg), "model": {**others, **positions}, "extra_state": extra}
-    for entry in ("last_optimizer_state", MEMORY):
-        changed.pop(entry, None)
-    positions_changed = changes(encodings_of(model_configuration(state)), encodings_of(cfg))
-    return Change(changed, positions_changed, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
+    converted = changed(state, cfg, {**others, **positions})
+    converted.pop(MEMORY, None)
+    said = changes(encodings_of(model_configuration(state)), encodings_of(cfg))
+    return Change(converted, said, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
 
 
 def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> Change:
@@ -195,7 +191,7 @@ def _new_model(state: Dict[str, Any], cfg: argparse.Namespace, seed: int) -> Tup
     sizes = [len(value) for name, value in state["model"].items() if name.endswith(TABLE)]
     if not sizes:
         raise CheckpointError("the checkpoint has no embeddings (embed_tokens.weight)")
-    source, target = _dictionary(sizes[0]), _dictionary(sizes[-1])
+    source, target = dictionary_of(sizes[0]), dictionary_of(sizes[-1])
     task = argparse.Namespace(source_dictionary=source, target_dictionary=target, args=options)
     task.max_positions = lambda: getattr(options, "tokens_per_sample", None)
     cfg._name, cfg.encoder_embed_path, cfg.decoder_embed_path = cfg.arch, None, None
@@ -205,12 +201,6 @@ def _new_model(state: Dict[str, Any], cfg: argparse.Namespace, seed: int) -> Tup
             return build_model(cfg, task), cfg
         except ValueError as error:
             raise CheckpointError(str(error)) from error
-
-
-def _dictionary(size: int) -> Dictionary:
-    dictionary = Dictionary()
-    dictionary.symbols += [""] * (size - len(dictionary))  # only its length is looked at
-    return dictionary
 
 
 def _is_position(name: str) -> bool:

@@ -11,11 +11,8 @@ from torch import Tensor
 
 from ..options import SIDES, position_options
 from ..positions.rope import convert_layout
-from .configuration import model_configuration, with_configuration
+from .configuration import AVERAGES, model_configuration, with_configuration
 from .files import CheckpointError
-
-AVERAGES = ("ema", "ema_fp32_params")
-"""Where ``--store-ema`` keeps moving averages of the parameters."""
 
 
 def convert_checkpoint(state: Dict[str, Any], layout: str) -> Dict[str, Any]:

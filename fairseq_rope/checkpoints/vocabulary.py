@@ -9,18 +9,17 @@ slowly (docs/trained-model.md). ``prepare.sh --add-tokens`` makes such dictionar
 """
 
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Sequence
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..loading import TABLE, digest
 from ..masked_lm import INITIAL_STD
-from .configuration import model_configuration, with_configuration
+from .configuration import changed, model_configuration
 from .fairseq_transformer import kind_of_arch
 from .files import CheckpointError
-from .rope_layout import AVERAGES
+from .model_folder import read_dictionary
 
 OUTPUTS = ("output_projection.weight", "output_projection.bias", "lm_head.weight", "lm_head.bias")
 """The ends of the names of parameters with a row for each type that a model predicts."""
@@ -45,7 +44,7 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
         raise CheckpointError(f"{cfg.arch} is not an architecture of this plugin: convert it with --to plugin first")
     model, digests = dict(state["model"]), dict(getattr(cfg, "dictionaries", None) or {})
     for side, path in zip(kind.sides, [paths[0], paths[-1]]):
-        dictionary = _read(path)
+        dictionary = read_dictionary(path, "give a dictionary of fairseq")
         tables = [name for name in model if name.startswith(side) and name.endswith((TABLE, *OUTPUTS))]
         old = len(model[next(name for name in tables if name.endswith(TABLE))])
         symbols = dictionary.symbols
@@ -55,7 +54,7 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
         else:
             before = symbols[:old]
         known = digests.get(side)
-        if len(symbols) < old or (known and _digest(before) != known):
+        if len(symbols) < old or (known and digest(before) != known):
             raise CheckpointError(
                 f"{path} is not the {side}'s dictionary ({known or f'{old} types'}) with more at its end"
             )
@@ -64,25 +63,9 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
                 raise CheckpointError(f"{name} has {len(model[name])} rows, and the dictionary had {old} types")
             std = INITIAL_STD if before[-1] == MASK else model[name].size(-1) ** -0.5
             model[name] = _with_rows(model[name], len(symbols), old - (before[-1] == MASK), std, seed)
-        digests[side] = digest(dictionary)
+        digests[side] = digest(symbols)
     cfg.dictionaries = digests
-    extra = {name: value for name, value in (state.get("extra_state") or {}).items() if name not in AVERAGES}
-    grown = {**with_configuration(state, cfg), "model": model, "extra_state": extra}
-    grown.pop("last_optimizer_state", None)
-    return grown
-
-
-def _read(path: Path) -> Dictionary:
-    try:
-        return Dictionary.load(str(path))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: no dictionary of fairseq: {error}") from error
-
-
-def _digest(symbols: List[str]) -> str:
-    dictionary = Dictionary()
-    dictionary.symbols = symbols
-    return digest(dictionary)
+    return changed(state, cfg, model)
 
 
 def _with_rows(table: Tensor, rows: int, at: int, std: float, seed: int) -> Tensor:

@@ -15,6 +15,7 @@ from typing import Any, Optional, Sequence
 from ..checkpoints import model_folder
 from ..checkpoints.files import making_folder
 from ..masked_lm import RoFormerMaskedModel
+from ..packages import package
 
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 """CTranslate2's names of number formats."""
@@ -29,11 +30,7 @@ def engine() -> Any:
     Raises:
         ValueError: the package is not installed.
     """
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise ValueError("CTranslate2 is not installed: run scripts/install.sh, or pip install ctranslate2") from error
-    return ctranslate2
+    return package("ctranslate2")
 
 
 def export(run: Path, out: Path, quantization: Optional[str] = None) -> str:

@@ -9,7 +9,6 @@
 :mod:`.terms` defines the numbers. RUN is a model folder, as ``scripts/average.sh`` makes it.
 """
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
@@ -17,6 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from ..checkpoints.files import replacing
+from ..packages import package
 from .sides import encoding_name, stacks_of
 from .terms import Rotation, by_distance, load_model, long_term_decay, position_bias, tupe_correlations
 
@@ -32,8 +32,7 @@ QUERY, KEY = "query position i", "key position j"
 
 def require_matplotlib() -> None:
     """Raises ValueError if the package is not installed."""
-    if find_spec("matplotlib") is None:
-        raise ValueError("matplotlib is not installed: run scripts/install.sh, or pip install matplotlib")
+    package("matplotlib")
 
 
 def new_figure(width: float, height: float) -> "Figure":

@@ -56,8 +56,6 @@ def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 2
     """
     if not 1 <= max_distance <= LARGEST_DISTANCE:
         raise ValueError(f"--max-distance must be at least 1 and at most {LARGEST_DISTANCE}, not {max_distance}")
-    if dim < 2:
-        raise ValueError(f"--rope-dim must be even and at least 2, not {dim}")
     config = SideConfig(dim, num_heads=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
     scaling = "none" if stretch == 1 else "linear"
     encoding = RotaryEncoding(config, RotaryOptions(base=base, dim=dim, scaling=scaling, scaling_factor=stretch))
@@ -132,12 +130,8 @@ def position_bias(model: Any, side: str = "encoder", length: int = 32, sentences
         seed: seed of the draw.
 
     Raises:
-        ValueError: the side has linear attention, a number is below 1, or the sentences are too long for the model.
+        ValueError: the side has linear attention, or the sentences are too long for the model.
     """
-    if length < 1 or sentences < 1:
-        raise ValueError(f"--length and --sentences must be at least 1, not {length} and {sentences}")
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"--seed must be at least 0 and below 2^63, not {seed}")
     layers = stack_of(model, side).layers
     if any(isinstance(layer.self_attn, LinearAttention) for layer in layers):
         raise ValueError(

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Dict, Optional
+from typing import Dict, Optional
 
 import torch
 from torch import Tensor
@@ -56,9 +56,6 @@ class LinearBiasEncoding(PositionEncoding):
             earlier = earlier.masked_fill(distance > 0, -math.inf)
             bias = torch.cat([earlier, later.masked_fill(distance < 0, -math.inf)], dim=1)
         return {"bias": bias}
-
-    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
-        return context["bias"]
 
 
 def slopes(heads: int, device: Optional[torch.device] = None) -> Tensor:

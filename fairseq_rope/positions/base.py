@@ -215,12 +215,14 @@ class PositionEncoding(nn.Module):
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
         """The term added to the scaled logits: broadcastable to ``(B, H, T, S)``, or None.
 
+        By default, the tensor ``bias`` of :meth:`prepare`, if it makes one.
+
         Args:
             q: ``(B, H, T, D)``, the new queries, for biases that depend on content.
             k: ``(B, H, S, D)``, all keys, cached ones included.
             layer: what :meth:`build_layer` made for this layer.
         """
-        return None
+        return context.get("bias")
 
     def value_bias(self, weights: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
         """The term added to the attention's output ``(B, H, T, D)``, or None.

@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Dict
+from typing import Dict
 
 import torch
 from torch import Tensor, nn
@@ -78,6 +78,3 @@ class InterpolatedBiasEncoding(PositionEncoding):
 
     def _psi(self, x: Tensor) -> Tensor:
         return (self.c.float().abs() * x).log1p()
-
-    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
-        return context["bias"]

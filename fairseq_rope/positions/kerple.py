@@ -34,6 +34,3 @@ class LogarithmicBiasEncoding(PositionEncoding):
         is_later = (rows > 0).long() if self.rates.size(1) > 1 else torch.zeros_like(rows)
         r1, r2 = (self.rates.float().abs() + SMALLEST)[:, is_later]  # (R, H) each
         return {"bias": bucket_bias(row[:, 0], -r1 * (r2 * rows.abs()[:, None]).log1p())}
-
-    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
-        return context["bias"]

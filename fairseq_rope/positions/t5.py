@@ -2,7 +2,7 @@
 learned positions (TUPE's baseline BERT-R, Ke et al. 2021, eq. 5)."""
 
 from dataclasses import dataclass, field
-from typing import Any, Dict
+from typing import Dict
 
 import torch
 from torch import Tensor, nn
@@ -41,9 +41,6 @@ class BucketedBiasEncoding(PositionEncoding):
         options = self.options
         buckets = t5_buckets(distances(query, key), not self.config.causal, options.buckets, options.max_distance)
         return {"bias": bucket_bias(buckets, self.table)}
-
-    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
-        return context["bias"]
 
 
 class LearnedBucketedEncoding(LearnedEncoding, BucketedBiasEncoding):

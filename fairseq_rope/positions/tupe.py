@@ -1,7 +1,7 @@
 """TUPE: untied positional encoding (Ke, He, Liu, ICLR 2021, arXiv 2006.15595)."""
 
 from dataclasses import dataclass, field
-from typing import Any, Dict
+from typing import Dict
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .base import SideConfig, TokenPositions
 from .relative import bucket_bias, check_buckets, distances, t5_buckets
+from .t5 import T5Options
 from .untied import INITIAL_STD, ProjectedPositions, is_read_at_once
 
 THETA_ROWS = 2  # rows of the table before those of the positions
@@ -25,11 +26,8 @@ class TupeAOptions:
 
 
 @dataclass(frozen=True)
-class TupeROptions(TupeAOptions):
-    buckets: int = field(default=32, metadata={"help": "number of buckets for distances, both directions together"})
-    max_distance: int = field(
-        default=128, metadata={"help": "tokens up to which buckets grow; the last holds all beyond"}
-    )
+class TupeROptions(T5Options, TupeAOptions):
+    """Those of TUPE-A and of T5's buckets."""
 
 
 class UntiedAbsoluteEncoding(ProjectedPositions):
@@ -83,9 +81,6 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
         weight, bias = self._heads(self.k_proj.weight.t()), self._heads(self.k_proj.bias[None])  # (H, C, D), (H, 1, D)
         p = F.embedding(key_positions, p)[:, None]  # (B, 1, S, C)
         return (q @ weight.transpose(-2, -1)) @ p.transpose(-2, -1) + q @ bias.transpose(-2, -1)
-
-    def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
-        return context["bias"]
 
 
 class UntiedRelativeEncoding(UntiedAbsoluteEncoding):

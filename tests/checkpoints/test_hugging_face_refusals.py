@@ -3,14 +3,12 @@
 import argparse
 import pickle
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
 
 from fairseq_rope.checkpoints.files import load_checkpoint, save_checkpoint
 from fairseq_rope.checkpoints.hugging_face import names
-from fairseq_rope.checkpoints.hugging_face.configuration import read_configuration
 
 from ..commands import failure
 from ..helpers import Malicious
@@ -26,7 +24,6 @@ WRONG_CONFIG = [
     ("position_embedding_type", dict(position_embedding_type="relative_key")),
     ("is_decoder", dict(is_decoder=True)),
     ("vocab.txt", dict(vocab_size=99)),
-    ("pad_token_id", dict(pad_token_id=1)),
     ("rotary_value", dict(kind="roformer", rotary_value=True)),
 ]
 WRONG_TENSORS = [
@@ -71,9 +68,9 @@ def test_folders_that_cannot_be_carried_and_hostile_ones_are_refused_in_one_line
 
 
 def test_angles_are_roformers_also_in_half_precision(tmp_path, capsys):
-    config = read_configuration({"model_type": "roformer", "vocab_size": 30, "pad_token_id": 0}, Path("config.json"))
+    cfg = argparse.Namespace(encoder_embed_dim=768, encoder_attention_heads=12, max_positions=1536)
     for dtype in (torch.float16, torch.bfloat16):
-        names._check_angles(names.angles(config).to(dtype), config, "here")
+        names._check_angles(names.angles(cfg).to(dtype), cfg, "here")
     angles = {"roformer.encoder.embed_positions.weight": torch.ones(32, 8)}
     folder(tmp_path / "theirs", "roformer", {**tensors("roformer"), **angles})
     assert_refused_whole(tmp_path, capsys, "angles")

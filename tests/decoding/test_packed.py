@@ -7,8 +7,8 @@ import pickle
 import torch
 from torch import nn
 
+from fairseq_rope.decoding.beams import largest
 from fairseq_rope.decoding.packed import is_plain
-from fairseq_rope.decoding.topk import largest
 
 from .searching import EXACT, SEARCH, assert_same, batch, both, generator, lively
 

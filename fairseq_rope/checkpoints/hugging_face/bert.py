@@ -11,30 +11,46 @@ way back.
 """
 
 import argparse
-import json
 import shutil
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from fairseq import options
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from ...masked_lm import EPS, RoFormerMaskedModel
+from ...options import position_options
 from ...wordpieces import SETTINGS, SPECIAL, VOCABULARY, read_settings, read_vocabulary
 from ..configuration import model_configuration
-from ..files import CheckpointError, load_checkpoint, making_folder, save_checkpoint
-from ..model_folder import CHECKPOINT, DICTIONARY, read_dictionary
+from ..files import CheckpointError, load_checkpoint, making_folder
+from ..model_folder import DICTIONARY, check_files, read_dictionary
 from . import names
-from .configuration import CONFIG, Configuration, config_of, flags, read_configuration, read_object
-from .weights import read_weights, write_weights
+from .folders import CONFIG, MEMORY, Entries, Values, entries_of, place_of, save_run, training, write_object
+from .names import FAMILIES, Family
+from .weights import Taken, read_weights, write_weights
 
-MEMORY = "hugging_face"
-"""The entry of a converted checkpoint that serves the way back: config.json, and tensors that have no place here."""
+NUMBERS: Entries = {
+    "encoder_layers": ("num_hidden_layers", 12),
+    "encoder_embed_dim": ("hidden_size", 768),
+    "encoder_ffn_embed_dim": ("intermediate_size", 3072),
+    "encoder_attention_heads": ("num_attention_heads", 12),
+}
+FRACTIONS: Entries = {
+    "layer_norm_eps": ("layer_norm_eps", 1e-12),
+    "dropout": ("hidden_dropout_prob", 0.1),
+    "attention_dropout": ("attention_probs_dropout_prob", 0.1),
+}
+
+ACTIVATIONS = {
+    **{"gelu": "gelu", "relu": "relu", "tanh": "tanh", "gelu_new": "gelu_accurate"},
+    **dict.fromkeys(("gelu_fast", "gelu_pytorch_tanh"), "gelu_accurate"),  # the same function, computed in other ways
+}
+"""``hidden_act`` in config.json, to fairseq's name."""
+
+WRITTEN = {"gelu": "gelu", "relu": "relu", "tanh": "tanh", "gelu_accurate": "gelu_new", "gelu_fast": "gelu_new"}
+"""fairseq's name of an activation, to ``hidden_act``."""
 
 
 def import_folder(folder: Path, out: Path) -> str:
@@ -44,41 +60,55 @@ def import_folder(folder: Path, out: Path) -> str:
         What it became and what has no place there.
 
     Raises:
-        CheckpointError: a file is missing or damaged, files do not fit together, the model does what ours do not, or
-            ``out`` exists.
+        ValueError: a file is missing or damaged, files do not fit together, the model does what ours do not, or ``out``
+            exists.
         OSError: ``out`` cannot be written.
     """
-    given = read_object(folder / CONFIG)
-    config = read_configuration(given, folder / CONFIG)
-    try:
-        pieces = read_vocabulary(folder / VOCABULARY)
-        settings = read_settings(folder, given.get("tokenizer_class") or config.kind.tokenizer)
-    except ValueError as error:
-        raise CheckpointError(str(error)) from error
-    if len(pieces) != config.words:
-        raise CheckpointError(
-            f"{folder / VOCABULARY} has {len(pieces)} word pieces, but vocab_size is {config.words} in {CONFIG}: take "
-            "both from one model"
-        )
-    if pieces.index("[PAD]") != config.pad:
-        pad = pieces.index("[PAD]")
-        raise CheckpointError(f"{folder / CONFIG}: pad_token_id is {config.pad}, but [PAD] is {pad} in {VOCABULARY}")
+    values = Values(folder)
+    family = FAMILIES.get(str(values.given.get("model_type")))
+    if family is None:
+        raise values.error("model_type", f"must be one of {', '.join(FAMILIES)}, marian and m2m_100")
+    cfg = _training(values, family)
+    pieces = read_vocabulary(folder / VOCABULARY)
+    settings = read_settings(folder, values.given.get("tokenizer_class") or family.tokenizer)
+    if len(pieces) != values.whole("vocab_size", 0):
+        raise values.error("vocab_size", f"must be {len(pieces)}, as in {VOCABULARY}: take both from one model")
     words, order = _dictionary(pieces)
-    model, unused = names.to_plugin(read_weights(folder), config, order, str(folder))
+    remedy = f"give the folder of a {family.model_class} with the {CONFIG} of its weights"
+    taken = Taken(read_weights(folder), str(folder), remedy)
+    model, unused = names.to_plugin(taken, cfg.model, family, order, values.whole("type_vocab_size", 2))
     with making_folder(out) as made:
-        words.save(str(made / DICTIONARY))
+        save_run(made, {DICTIONARY: words}, cfg, model, {"config": values.given, "unused": unused})
         shutil.copyfile(folder / VOCABULARY, made / VOCABULARY)
-        (made / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        save_checkpoint(
-            {**_state(config), "model": model, MEMORY: {"config": given, "unused": unused}}, made / CHECKPOINT
-        )
-    return f"{folder} as {config.kind.arch}{_lost(config, unused)}"
+        write_object(made / SETTINGS, settings)
+    return f"{folder} as {family.arch}{_lost(family, unused)}"
 
 
-def _lost(config: Configuration, unused: Dict[str, Tensor]) -> str:
+def _training(values: Values, family: Family) -> Any:
+    """fairseq's configuration of a training of the model.
+
+    Raises:
+        CheckpointError: a value has a wrong type, or the model does something that this plugin's models do not.
+    """
+    alone = {"rotary_value": False} if family.position == "rope" else {"position_embedding_type": "absolute"}
+    for name, expected in {**alone, "is_decoder": False, "add_cross_attention": False}.items():
+        if values.given.get(name, expected) != expected:
+            raise values.error(name, f"must be {str(expected).lower()}: the masked models here do nothing else")
+    channels = values.whole(*NUMBERS["encoder_embed_dim"])
+    if values.given.get("embedding_size", channels) != channels:
+        raise values.error("embedding_size", "must be hidden_size: a projection behind it has no place here")
+    longest = values.whole("max_position_embeddings", family.max_positions)
+    words = [f"--activation-fn={values.chosen('hidden_act', 'gelu', ACTIVATIONS)}", f"--max-positions={longest}"]
+    words += [f"--tokens-per-sample={longest}", "--token-type-embedding", *values.flags(NUMBERS, FRACTIONS)]
+    words += [] if values.switch("tie_word_embeddings", True) else ["--untie-weights-roberta"]
+    return training("--task", "masked_lm", "--criterion", "fused_masked_lm", "--arch", family.arch, *words)
+
+
+def _lost(family: Family, unused: Dict[str, Tensor]) -> str:
     parts = ["the pooler"] if any("pooler" in name for name in unused) else []
     parts += ["the head for pairs of sentences"] if any("seq_relationship" in name for name in unused) else []
-    parts += [f"token types above 0 ({config.token_types - 1})"] if config.token_types > 1 else []
+    types = len(unused[f"{family.model_type}.{names.TYPES}"])
+    parts += [f"token types above 0 ({types - 1})"] if types > 1 else []
     return f"; not in the model, and kept for the way back: {', '.join(parts)}" if parts else ""
 
 
@@ -96,15 +126,6 @@ def _dictionary(pieces: List[str]) -> Tuple[Dictionary, List[int]]:
     return dictionary, order
 
 
-def _state(config: Configuration) -> Dict[str, Any]:
-    """A checkpoint without parameters, as fairseq-train would write it before the first update."""
-    command = [".", "--task", "masked_lm", "--criterion", "fused_masked_lm", *flags(config)]
-    args = options.parse_args_and_arch(options.get_training_parser("masked_lm"), command)
-    history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 0}
-    cfg = OmegaConf.to_container(convert_namespace_to_omegaconf(args))
-    return {"cfg": cfg, "optimizer_history": [history], "extra_state": {"train_iterator": {"epoch": 1}}}
-
-
 def export_folder(run: Path, out: Path) -> str:
     """Makes the Hugging Face folder ``out``: ``config.json``, ``model.safetensors``, and the vocabulary's files.
 
@@ -116,89 +137,84 @@ def export_folder(run: Path, out: Path) -> str:
         What it became and what has no place there.
 
     Raises:
-        CheckpointError: a file is missing or damaged, neither RoFormer nor BERT of the library does what the model
-            does, or ``out`` exists.
+        ValueError: a file is missing or damaged, neither RoFormer nor BERT of the library does what the model does, or
+            ``out`` exists.
         OSError: ``out`` cannot be written.
     """
-    checkpoint, folder = (run / CHECKPOINT, run) if run.is_dir() else (run, run.parent)
+    checkpoint, folder = place_of(run)
     state = load_checkpoint(checkpoint)
-    cfg = _filled(model_configuration(state))
-    if not (folder / VOCABULARY).is_file():
-        raise CheckpointError(f"{folder / VOCABULARY}: missing: only models of BERT's word pieces have a place there")
-    try:
-        pieces, settings = read_vocabulary(folder / VOCABULARY), read_settings(folder)
-    except ValueError as error:
-        raise CheckpointError(str(error)) from error
+    cfg = _filled(model_configuration(state), state["model"])
+    family = _family(cfg)
+    check_files(folder, VOCABULARY, remedy="only models of BERT's word pieces have a place there")
+    pieces, settings = read_vocabulary(folder / VOCABULARY), read_settings(folder)
     words = read_dictionary(folder / DICTIONARY, f"take {DICTIONARY} of the run's data").symbols
     if sorted(words) != sorted(SPECIAL.get(piece, piece) for piece in pieces):
         raise CheckpointError(f"{folder / VOCABULARY} and {DICTIONARY} have different words: take both from one model")
     numbers = {SPECIAL.get(piece, piece): number for number, piece in enumerate(pieces)}
-    memory = _memory(state, cfg)
-    sizes = {
-        "vocab_size": len(words),
-        "max_position_embeddings": _positions(cfg, state["model"]),
-        "type_vocab_size": len(memory["unused"].get(memory["types"], [0])),
-    }
-    given = config_of(cfg, sizes, numbers["<pad>"], memory["config"])
-    config = read_configuration(given, out / CONFIG)
+    memory = state.get(MEMORY)
+    if memory is None or memory["config"]["model_type"] != family.model_type:  # of another model, before a conversion
+        memory = {"config": {}, "unused": {}}
     heads = [name for name in state["model"] if name.startswith("classification_heads.")]
     model = {name: value for name, value in state["model"].items() if name not in heads}
-    tensors = names.to_hugging_face(model, config, [numbers[word] for word in words], memory["unused"])
+    tensors = names.to_hugging_face(model, cfg, family, [numbers[word] for word in words], memory["unused"])
+    config = {
+        **memory["config"],
+        **({"embedding_size": cfg.encoder_embed_dim, "rotary_value": False} if family.position == "rope" else {}),
+        **entries_of(cfg, NUMBERS, FRACTIONS),
+        "architectures": [family.model_class],
+        "model_type": family.model_type,
+        "hidden_act": WRITTEN[cfg.activation_fn],
+        "tie_word_embeddings": not cfg.untie_weights_roberta,
+        "pad_token_id": numbers["<pad>"],
+        "vocab_size": len(words),
+        "max_position_embeddings": cfg.max_positions,
+        "type_vocab_size": len(tensors[f"{family.model_type}.{names.TYPES}"]),
+    }
     with making_folder(out) as made:
         write_weights(tensors, made)
-        (made / CONFIG).write_text(json.dumps(given, indent=2) + "\n", encoding="utf-8")
-        (made / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_object(made / CONFIG, config)
+        write_object(made / SETTINGS, settings)
         shutil.copyfile(folder / VOCABULARY, made / VOCABULARY)
-    return f"{run} as {config.kind.model_class}" + (", without its classification heads" if heads else "")
+    return f"{run} as {family.model_class}" + (", without its classification heads" if heads else "")
 
 
-def _filled(cfg: argparse.Namespace) -> argparse.Namespace:
-    """``cfg`` with every default of its architecture.
+def _filled(cfg: argparse.Namespace, model: Dict[str, Tensor]) -> argparse.Namespace:
+    """``cfg`` with every default of its architecture, and the longest text in tokens.
 
     Raises:
         CheckpointError: it is no masked language model of this plugin.
     """
-    if not isinstance(cfg.arch, str) or ARCH_MODEL_REGISTRY.get(cfg.arch) is not RoFormerMaskedModel:
-        raise CheckpointError(
-            f"{cfg.arch!a:.100} is not a masked language model of this plugin: only those can be converted"
-        )
-    if not isinstance(getattr(cfg, "encoder_position", ""), str):
-        raise CheckpointError(f"--encoder-position {cfg.encoder_position!a:.100} cannot be converted")
+    if ARCH_MODEL_REGISTRY.get(cfg.arch) is not RoFormerMaskedModel:
+        raise CheckpointError(f"{cfg.arch} is not a masked language model of this plugin: only those can be converted")
     ARCH_CONFIG_REGISTRY[cfg.arch](cfg)
     base_architecture(cfg)
     cfg.layer_norm_eps = EPS if getattr(cfg, "layer_norm_eps", None) is None else cfg.layer_norm_eps
+    table = model.get(f"{names.OURS}.position.weight")
+    limits = (getattr(cfg, name, None) for name in ("max_positions", "tokens_per_sample", "max_source_positions"))
+    cfg.max_positions = next(filter(None, limits)) if table is None else len(table)
     return cfg
 
 
-def _positions(cfg: argparse.Namespace, model: Dict[str, Tensor]) -> int:
-    """The longest text of the model, in tokens."""
-    table = model.get(f"{names.OURS}.position.weight")
-    if table is not None:
-        return len(table)
-    return getattr(cfg, "max_positions", None) or getattr(cfg, "tokens_per_sample", None) or cfg.max_source_positions
+def _family(cfg: argparse.Namespace) -> Family:
+    """The library's model that does what this one does.
 
-
-def _is_json(name: Any, value: Any) -> bool:
-    """Whether an entry can stand in config.json."""
-    try:
-        json.dumps({name: value}, allow_nan=False).encode("utf-8")
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return isinstance(name, str)
-
-
-def _memory(state: Dict[str, Any], cfg: argparse.Namespace) -> Dict[str, Any]:
-    """What :func:`import_folder` stored, as far as it fits the model; another program may have written it."""
-    memory = state.get(MEMORY)
-    memory = memory if isinstance(memory, dict) else {}
-    config, unused = memory.get("config"), memory.get("unused")
-    config = {
-        name: value for name, value in (config if isinstance(config, dict) else {}).items() if _is_json(name, value)
-    }
-    types = f"{config.get('model_type')}.{names.TYPES}"
-    unused = {
-        name: value
-        for name, value in (unused if isinstance(unused, dict) else {}).items()
-        if isinstance(value, Tensor) and (name != types or value.shape[1:] == (cfg.encoder_embed_dim,))
-    }
-    return {"config": config, "unused": unused, "types": types}
+    Raises:
+        CheckpointError: neither RoFormer nor BERT does.
+    """
+    family = next((family for family in FAMILIES.values() if family.position == cfg.encoder_position), None)
+    if family is None:
+        raise CheckpointError(
+            f"--encoder-position {cfg.encoder_position} cannot be converted: RoFormer has rope, BERT learned positions"
+        )
+    options = position_options(cfg, cfg.encoder_position)
+    if options != type(options)():
+        raise CheckpointError(
+            "RoFormer has RoPE without options: `fairseq-rope convert --to interleaved` changes --rope-layout half"
+        )
+    expected = dict(encoder_normalize_before=False, layernorm_embedding=True, no_scale_embedding=True)
+    for name, value in expected.items():
+        if getattr(cfg, name) != value:
+            raise CheckpointError(f"--{name.replace('_', '-')} must be {value} as in BERT, not {getattr(cfg, name)}")
+    if cfg.activation_fn not in WRITTEN:
+        raise CheckpointError(f"--activation-fn {cfg.activation_fn} must be one of {', '.join(WRITTEN)}")
+    return family

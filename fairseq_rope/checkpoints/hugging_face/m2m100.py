@@ -16,13 +16,14 @@ from typing import Dict, List, Tuple
 
 from fairseq.data import Dictionary
 
+from ...options import SIDES
+from ...packages import package
 from ..files import CheckpointError
-from ..model_folder import DICTIONARY
+from ..model_folder import DICTIONARY, check_files
 from ..multilingual import TASK
 from . import transformer
-from .configuration import CONFIG, Values, read_object
-from .names import Taken
-from .weights import read_weights
+from .folders import CONFIG, TOKENIZER, Values, read_object
+from .weights import Taken, read_weights
 
 MODEL_TYPE = "m2m_100"
 PIECES, WORDS = "sentencepiece.bpe.model", "vocab.json"
@@ -46,22 +47,21 @@ def import_folder(folder: Path, out: Path) -> str:
             ``out`` exists.
         OSError: ``out`` cannot be written.
     """
-    values = Values(folder / CONFIG, read_object(folder / CONFIG))
-    transformer.check_files(folder, [PIECES, SETTINGS])
+    values = Values(folder)
+    check_files(folder, PIECES, SETTINGS, remedy=TOKENIZER)
     if values.given.get("decoder_start_token_id") != values.given.get("eos_token_id"):
         raise values.error("decoder_start_token_id", "must be eos_token_id")
     words, langs, order = _dictionary(_symbols(folder), values)
     flags = ["--task", TASK, "--langs", ",".join(langs), "--encoder-langtok", "src"]
-    norms = [f"--{side}-normalize-before" for side in transformer.SIDES]
+    norms = [f"--{side}-normalize-before" for side in SIDES]
     cfg = transformer.configuration(values, [*flags, "--decoder-langtok", *norms])
     cfg.task.lang_pairs = []  # not known
     taken = Taken(read_weights(folder), str(folder), f"give the folder of its model with the {CONFIG} of its weights")
     model = transformer.take(taken, cfg.model, len(order), order)
-    for side in transformer.SIDES:
+    for side in SIDES:
         taken.left.pop(f"model.{side}.embed_positions.weights", None)  # of old files; the library computes them, too
-    transformer.check_none_left(taken)
-    state, prepared = {"cfg": cfg, "model": model}, {"subwords": "sentencepiece"}
-    transformer.make_run(out, folder, [PIECES], {DICTIONARY: words}, prepared, state, values.given)
+    taken.check_none_left()
+    transformer.make_run(out, values, [PIECES], {DICTIONARY: words}, {"subwords": "sentencepiece"}, cfg, model)
     return f"{folder} as {transformer.ARCH}, {len(langs)} languages: {', '.join(langs[:3])}, ..."
 
 
@@ -91,10 +91,7 @@ def _symbols(folder: Path) -> Dict[int, str]:
 
 def _pieces(path: Path) -> List[str]:
     """The pieces of a model of SentencePiece, without its three special ones."""
-    try:
-        import sentencepiece
-    except ImportError as error:
-        raise CheckpointError("SentencePiece is not installed: pip install sentencepiece") from error
+    sentencepiece = package("sentencepiece")
     try:
         model = sentencepiece.SentencePieceProcessor(model_file=str(path))
     except RuntimeError as error:

@@ -11,7 +11,6 @@ Marian's transformer is fairseq's with norms behind the layers, sinusoids by the
 """
 
 import argparse
-import json
 import shutil
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
@@ -21,16 +20,16 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from torch import Tensor
 
+from ...options import SIDES
 from ...positions import SideConfig
 from ...positions.absolute import SinusoidalEncoding, SinusoidalOptions
 from ..configuration import model_configuration
 from ..files import CheckpointError, load_checkpoint, making_folder
-from ..model_folder import CHECKPOINT, read_dictionary, read_languages
+from ..model_folder import check_files, read_dictionary, read_languages
 from . import transformer
-from .configuration import CONFIG, Values, read_object
-from .names import Taken
-from .transformer import MEMORY, NUMBERS, SHARES, SIDES, SWISH
-from .weights import read_weights, write_weights
+from .folders import CONFIG, MEMORY, TOKENIZER, Values, entries_of, place_of, read_object, write_object
+from .transformer import FRACTIONS, NUMBERS, SWISH
+from .weights import Taken, read_weights, write_weights
 
 MODEL_TYPE = "marian"
 WORDS, SOURCE, TARGET, SETTINGS = "vocab.json", "source.spm", "target.spm", "tokenizer_config.json"
@@ -50,10 +49,9 @@ def import_folder(folder: Path, out: Path) -> str:
             ``out`` exists.
         OSError: ``out`` cannot be written.
     """
-    given, settings = read_object(folder / CONFIG), read_object(folder / SETTINGS)
-    transformer.check_files(folder, FILES)
-    values = Values(folder / CONFIG, given)
-    if given.get("decoder_start_token_id") != given.get("pad_token_id"):
+    values, settings = Values(folder), read_object(folder / SETTINGS)
+    check_files(folder, *FILES, remedy=TOKENIZER)
+    if values.given.get("decoder_start_token_id") != values.given.get("pad_token_id"):
         raise values.error("decoder_start_token_id", "must be pad_token_id")
     languages = settings.get("source_lang"), settings.get("target_lang")
     if not all(isinstance(lang, str) and lang for lang in languages):
@@ -66,7 +64,7 @@ def import_folder(folder: Path, out: Path) -> str:
     prepared = {"source": source, "target": target, "subwords": "marian", "marian": {"pieces": len(order) - 1}}
     files = (*FILES, *(name for name in FURTHER if (folder / name).is_file()))
     dictionaries = {f"dict.{lang}.txt": words for lang in (source, target)}
-    transformer.make_run(out, folder, files, dictionaries, prepared, {"cfg": cfg, "model": model}, given)
+    transformer.make_run(out, values, files, dictionaries, prepared, cfg, model)
     return f"{folder} as {transformer.ARCH}, {source} to {target}"
 
 
@@ -77,7 +75,7 @@ def export_folder(run: Path, out: Path) -> str:
         CheckpointError: a file is missing or damaged, MarianMT does not do what the model does, or ``out`` exists.
         OSError: ``out`` cannot be written.
     """
-    checkpoint, folder = (run / CHECKPOINT, run) if run.is_dir() else (run, run.parent)
+    checkpoint, folder = place_of(run)
     state = load_checkpoint(checkpoint)
     cfg = model_configuration(state)
     ARCH_CONFIG_REGISTRY[cfg.arch](cfg)
@@ -89,19 +87,16 @@ def export_folder(run: Path, out: Path) -> str:
             flag = f"--{name.replace('_', '-')}"
             raise CheckpointError(f"{checkpoint}: {flag} is {getattr(cfg, name, None)}: MarianMT has only {value}")
     source, target = read_languages(folder, checkpoint.name)
-    for name in FILES:
-        if not (folder / name).is_file():
-            raise CheckpointError(f"{folder / name}: missing: copy it from the folder that the model came from")
+    check_files(folder, *FILES, remedy="copy it from the folder that the model came from")
     numbers = read_object(folder / WORDS)
     symbols = read_dictionary(folder / f"dict.{target}.txt", "copy it again").symbols
     if sorted(symbols[1:]) != sorted(numbers):
         raise CheckpointError(f"{folder / WORDS} and dict.{target}.txt have different words: take both from one model")
-    memory = state.get(MEMORY)
-    config = _config(cfg, numbers, memory.get("config") if isinstance(memory, dict) else None)
+    config = _config(cfg, numbers, state.get(MEMORY, {"config": {}})["config"])
     tensors = _to_marian(state["model"], cfg, [numbers[word] for word in symbols[1:]])
     with making_folder(out) as made:
         write_weights(tensors, made)
-        (made / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        write_object(made / CONFIG, config)
         for name in (*FILES, *(name for name in FURTHER if (folder / name).is_file())):
             shutil.copyfile(folder / name, made / name)
     return f"{run} as MarianMTModel, {source} to {target}"
@@ -140,7 +135,7 @@ def _to_plugin(tensors: Dict[str, Tensor], cfg: Any, order: List[int], folder: P
     bias = torch.zeros(1, types)
     if taken.has("final_logits_bias"):
         bias = taken.take("final_logits_bias", (1, types))
-    transformer.check_none_left(taken)
+    taken.check_none_left()
     model["decoder.output_projection.bias"] = bias[0][order]
     model["decoder.output_projection.bias"][Dictionary().bos()] = NEVER
     return model
@@ -171,11 +166,9 @@ def _to_marian(model: Dict[str, Tensor], cfg: argparse.Namespace, order: List[in
     return tensors
 
 
-def _config(cfg: argparse.Namespace, numbers: Dict[str, Any], given: Any) -> Dict[str, Any]:
+def _config(cfg: argparse.Namespace, numbers: Dict[str, Any], given: Dict[str, Any]) -> Dict[str, Any]:
     """``config.json``: what was read once, with the sizes that the model has now."""
-    config: Dict[str, Any] = dict(given) if isinstance(given, dict) else {}
-    config.update({entry: getattr(cfg, name.replace("-", "_")) for name, entry in NUMBERS.items()})
-    config.update({entry: getattr(cfg, name.replace("-", "_")) for name, entry in SHARES.items()})
+    config = {**given, **entries_of(cfg, NUMBERS, FRACTIONS)}
     config.setdefault("activation_function", SWISH if getattr(cfg, "swish", False) else cfg.activation_fn)
     ids = dict(pad_token_id=numbers["<pad>"], eos_token_id=numbers["</s>"], decoder_start_token_id=numbers["<pad>"])
     config.update(ids, vocab_size=len(numbers), model_type=MODEL_TYPE, scale_embedding=not cfg.no_scale_embedding)

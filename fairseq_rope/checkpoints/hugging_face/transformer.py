@@ -1,45 +1,31 @@
 """What Hugging Face's translation models have in common here: fairseq's transformer with one table of words."""
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import torch
-from fairseq import options
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import OmegaConf
 from torch import Tensor
 
-from ..files import CheckpointError, making_folder, save_checkpoint
-from ..model_folder import CHECKPOINT
-from .configuration import CONFIG, Values
-from .names import Taken
+from ...options import SIDES
+from ..files import CheckpointError, making_folder
+from .folders import CONFIG, Entries, Values, save_run, training, write_object
+from .weights import Taken
 
 ARCH = "transformer_sinusoidal_base"
-SIDES = ("encoder", "decoder")
-MEMORY = "hugging_face"
 
-NUMBERS = {
-    **{f"{side}-layers": f"{side}_layers" for side in SIDES},
-    **{f"{side}-ffn-embed-dim": f"{side}_ffn_dim" for side in SIDES},
-    **{f"{side}-attention-heads": f"{side}_attention_heads" for side in SIDES},
-    **{f"{side}-embed-dim": "d_model" for side in SIDES},
-    **{f"max-{side}-positions": "max_position_embeddings" for side in ("source", "target")},
+NUMBERS: Entries = {
+    **{f"{side}_layers": (f"{side}_layers", 0) for side in SIDES},
+    **{f"{side}_ffn_embed_dim": (f"{side}_ffn_dim", 0) for side in SIDES},
+    **{f"{side}_attention_heads": (f"{side}_attention_heads", 0) for side in SIDES},
+    **{f"{side}_embed_dim": ("d_model", 0) for side in SIDES},
+    **{f"max_{side}_positions": ("max_position_embeddings", 0) for side in ("source", "target")},
 }
-"""Options of the model here, to entries of config.json."""
-SHARES = {"dropout": "dropout", "attention-dropout": "attention_dropout", "activation-dropout": "activation_dropout"}
+FRACTIONS: Entries = {name: (name, 0.0) for name in ("dropout", "attention_dropout", "activation_dropout")}
 SWISH = "swish"
 ACTIVATIONS = {SWISH: SWISH, "silu": SWISH, "relu": "relu", "gelu": "gelu", "tanh": "tanh"}
-
-
-def check_files(folder: Path, names: Sequence[str]) -> None:
-    """Raises CheckpointError if one of these files is missing."""
-    for name in names:
-        if not (folder / name).is_file():
-            raise CheckpointError(f"{folder / name}: missing: give the model's folder with its tokenizer")
 
 
 def configuration(values: Values, flags: Sequence[str]) -> Any:
@@ -51,18 +37,11 @@ def configuration(values: Values, flags: Sequence[str]) -> Any:
     for name in ("share_encoder_decoder_embeddings", "tie_word_embeddings"):
         if not values.switch(name, True):
             raise values.error(name, "must be true: a model with several tables of words has no place here")
-    activation = values.given.get("activation_function", "gelu")
-    if activation not in ACTIVATIONS:
-        raise values.error("activation_function", f"must be one of {', '.join(ACTIVATIONS)}")
-    found = {name: str(values.whole(entry, 0)) for name, entry in NUMBERS.items()}
-    found.update({name: str(values.fraction(entry, 0.0)) for name, entry in SHARES.items()})
-    is_swish = ACTIVATIONS[activation] == SWISH
-    found.update({"arch": ARCH, "activation-fn": "relu" if is_swish else activation})
-    words = [word for name, value in found.items() for word in (f"--{name}", value)] + ["--swish"] * is_swish
+    activation = values.chosen("activation_function", "gelu", ACTIVATIONS)
+    words = ["--activation-fn=relu", "--swish"] if activation == SWISH else [f"--activation-fn={activation}"]
     words += [] if values.switch("scale_embedding", False) else ["--no-scale-embedding"]
-    words += ["--share-all-embeddings", "--share-decoder-input-output-embed", *flags]
-    command = [".", "--criterion", "fused_label_smoothed_cross_entropy", *words]
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), command))
+    words += ["--share-all-embeddings", "--share-decoder-input-output-embed", *values.flags(NUMBERS, FRACTIONS)]
+    return training("--criterion", "fused_label_smoothed_cross_entropy", "--arch", ARCH, *words, *flags)
 
 
 def names(cfg: Any) -> Iterator[Tuple[str, Tuple[int, ...]]]:
@@ -106,44 +85,33 @@ def take(taken: Taken, cfg: Any, types: int, order: List[int]) -> Dict[str, Tens
     return model
 
 
-def check_none_left(taken: Taken) -> None:
-    """Raises CheckpointError if a tensor was not taken."""
-    if taken.left:
-        raise CheckpointError(f"{taken.where}: {sorted(taken.left)[0]!a:.100} has no place here: {taken.remedy}")
-
-
 def make_run(
     out: Path,
-    folder: Path,
+    values: Values,
     files: Sequence[str],
     dictionaries: Dict[str, Dictionary],
     prepared: Dict[str, Any],
-    state: Dict[str, Any],
-    given: Dict[str, Any],
+    cfg: Any,
+    model: Dict[str, Tensor],
 ) -> None:
     """Makes a model folder.
 
     Args:
         out: the folder to make.
-        files: to copy from ``folder``; the tokenizer's, mostly.
+        values: config.json, for the way back.
+        files: to copy from its folder; the tokenizer's, mostly.
         dictionaries: by the names of their files.
         prepared: the content of ``prepare.json``, without the hashes of ``files``.
-        state: ``cfg`` of fairseq, and ``model``, the parameters.
-        given: the content of config.json, for the way back.
+        cfg: of fairseq.
+        model: its parameters.
 
     Raises:
         CheckpointError: ``out`` exists.
         OSError: ``out`` cannot be written.
     """
     with making_folder(out) as made:
-        for name, words in dictionaries.items():
-            words.save(str(made / name))
+        save_run(made, dictionaries, cfg, model, {"config": values.given})
         for name in files:
-            shutil.copyfile(folder / name, made / name)
+            shutil.copyfile(values.path.with_name(name), made / name)
         hashes = {name: hashlib.sha256((made / name).read_bytes()).hexdigest() for name in files}
-        text = json.dumps({**prepared, "sha256": hashes}, indent=1)
-        (made / "prepare.json").write_text(text + "\n", encoding="utf-8")
-        history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 0}
-        extra = {"optimizer_history": [history], "extra_state": {"train_iterator": {"epoch": 1}}}
-        cfg = OmegaConf.to_container(state["cfg"])
-        save_checkpoint({**state, **extra, "cfg": cfg, MEMORY: {"config": given}}, made / CHECKPOINT)
+        write_object(made / "prepare.json", {**prepared, "sha256": hashes})

@@ -1,24 +1,16 @@
-"""The tensors of a Hugging Face folder, read without running code, and written."""
+"""The tensors of a Hugging Face folder, read without running code, taken one by one, and written."""
 
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
-import torch
 from torch import Tensor
 
-from ..files import CheckpointError
+from ...packages import package
+from ..files import CheckpointError, load_safely
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 OLD_NAMES = {".LayerNorm.gamma": ".LayerNorm.weight", ".LayerNorm.beta": ".LayerNorm.bias"}
 """Ends of names in weights that came from TensorFlow, to the present ones."""
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise CheckpointError("safetensors is not installed: pip install safetensors") from error
-    return safetensors.torch
 
 
 def read_weights(folder: Path) -> Dict[str, Tensor]:
@@ -33,13 +25,13 @@ def read_weights(folder: Path) -> Dict[str, Tensor]:
                 f"{folder}: its weights are in several files: join them with transformers' save_pretrained"
             )
         if (folder / name).is_file():
-            tensors = (_read_safetensors if name == SAFETENSORS else _read_pickle)(folder / name)
-            return _checked(folder / name, tensors)
+            read = _read_safetensors if name == SAFETENSORS else _read_pickle
+            return {_present_name(tensor): value for tensor, value in read(folder / name).items()}
     raise CheckpointError(f"{folder}: there is neither {SAFETENSORS} nor {PICKLE}: give a folder of a PyTorch model")
 
 
 def _read_safetensors(path: Path) -> Any:
-    library = _safetensors()
+    library = package("safetensors.torch")
     try:
         return library.load_file(str(path))
     except Exception as error:
@@ -47,36 +39,52 @@ def _read_safetensors(path: Path) -> Any:
 
 
 def _read_pickle(path: Path) -> Any:
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file can fail anywhere in zip, pickle or storage code
-        unsafe = "Weights only load failed" in str(error) or "Unsupported" in str(error)
-        reason = "refused: it holds objects that could run code" if unsafe else "damaged"
-        raise CheckpointError(f"{path}: {reason}: take the model's {SAFETENSORS}, or fetch the file again") from error
+    return load_safely(path, f"take the model's {SAFETENSORS}, or fetch the file again")
 
 
-def _checked(path: Path, tensors: Any) -> Dict[str, Tensor]:
-    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
-        raise CheckpointError(f"{path}: not the tensors of a model by name: fetch it again")
-    renamed: Dict[str, Tensor] = {}
-    for name, value in tensors.items():
-        for old, new in OLD_NAMES.items():
-            if str(name).endswith(old):
-                name = name[: -len(old)] + new
-        renamed[str(name)] = value
-    return renamed
+def _present_name(name: str) -> str:
+    for old, new in OLD_NAMES.items():
+        if name.endswith(old):
+            return name[: -len(old)] + new
+    return name
 
 
 def write_weights(tensors: Dict[str, Tensor], folder: Path) -> None:
     """Writes ``model.safetensors``, which transformers reads.
 
     Raises:
-        CheckpointError: the package safetensors is missing.
-        OSError: the folder cannot be written to.
+        ValueError: the package safetensors is missing, or the file cannot be written.
     """
     separate = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    library = _safetensors()
+    library = package("safetensors.torch")
     try:
         library.save_file(separate, str(folder / SAFETENSORS), metadata={"format": "pt"})
     except Exception as error:
         raise CheckpointError(f"{folder / SAFETENSORS}: cannot be written, is there room? ({error})") from error
+
+
+class Taken:
+    """Tensors by name, each of which is taken once and checked."""
+
+    def __init__(self, tensors: Dict[str, Tensor], where: str, remedy: str) -> None:
+        self.left, self.where, self.remedy = dict(tensors), where, remedy
+
+    def take(self, name: str, shape: Tuple[int, ...]) -> Tensor:
+        if name not in self.left:
+            raise CheckpointError(f"{self.where}: there is no tensor {name}: {self.remedy}")
+        value = self.left.pop(name)
+        if tuple(value.shape) != shape or not value.is_floating_point():
+            found = f"{str(value.dtype)[6:]} of shape {tuple(value.shape)}"
+            raise CheckpointError(
+                f"{self.where}: {name} is {found}, not floating-point of shape {shape}: {self.remedy}"
+            )
+        if not value.isfinite().all():
+            raise CheckpointError(f"{self.where}: {name} holds NaN or infinity: training had diverged")
+        return value
+
+    def has(self, name: str) -> bool:
+        return name in self.left
+
+    def check_none_left(self) -> None:
+        if self.left:
+            raise CheckpointError(f"{self.where}: {sorted(self.left)[0]!a:.100} has no place there: {self.remedy}")
