@@ -17,7 +17,7 @@ import shlex
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import device
-from .command import Failure, Parser, not_empty, run, seeds_of, split_at_dashes, to_path, whole_number, words_of
+from .command import Failure, Parser, not_empty, seeds_of, split_at_dashes, to_path, whole_number, words_of
 from .experiment import walk
 from .recipes import recipe_names
 from .sweep import Sweep
@@ -110,7 +110,3 @@ def main(argv: Sequence[str]) -> None:
             _do(sweep, args)
         else:
             reproduce(sweep)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -26,7 +26,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, run, say, script_name, split_at_dashes, to_path, whole_number
+from ..command import Failure, Parser, say, script_name, split_at_dashes, to_path, whole_number
 from ..experiment import Experiment, Step, table_of, walk
 from ..files import read_lines, sha256, write_text
 from ..lock import locked
@@ -268,7 +268,3 @@ def main(argv: List[str]) -> None:
         print(table_of(done))
     if unfinished := [str(tuning.folder) for tuning in tunings if tuning not in done]:
         raise Failure(f"not finished: {'; '.join(unfinished)}: see above; call again to go on")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -17,7 +17,7 @@ import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
-from ..command import Failure, as_failure, check_name, run, whole_number
+from ..command import Failure, as_failure, check_name, whole_number
 from ..files import read_json, sha256, write_json
 from ..lock import locked
 from ..paths import USER_DIR
@@ -141,7 +141,3 @@ def figures(loss: float, perplexity: float, blocks: Blocks, tokens: int, tokens_
     if tokens_per_byte:
         scores["bits_per_byte"] = round(loss * tokens_per_byte, 3)
     return scores
-
-
-if __name__ == "__main__":
-    run(main)

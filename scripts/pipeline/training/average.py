@@ -10,7 +10,7 @@ Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, as_failure, run, say, to_path, whole_number
+from ..command import Failure, Parser, as_failure, say, to_path, whole_number
 from ..files import copy, remove_leftovers, sha256, write_text
 from ..lock import locked
 from ..prepared import NAME, read_prepared
@@ -116,7 +116,3 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
         if not copied.is_file() or sha256(copied) != sha256(file):
             copy(file, copied)
     write_text(run / "README.md", model_card(run, len(paths)))
-
-
-if __name__ == "__main__":
-    run(main)

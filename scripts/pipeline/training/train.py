@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
-from ..command import Failure, Parser, as_failure, check_name, run, say, split_at_dashes, to_path, whole_number
+from ..command import Failure, Parser, as_failure, check_name, say, split_at_dashes, to_path, whole_number
 from ..files import sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
@@ -356,7 +356,3 @@ class Training:
 
 def main(argv: Sequence[str]) -> None:
     Training(parse(argv, __doc__)).run()
-
-
-if __name__ == "__main__":
-    run(main)
