@@ -110,8 +110,6 @@ class FineTuning(Experiment):
         self.batch = int(recipe.flags["--batch-size"][0])
         self.examples = " ".join([self.task.settings, *map(sha256, self.task.files(args.data))])
         self.sets = self.task.read(args.data)
-        if not all(self.sets.values()):
-            raise Failure(f"{args.data}: {task} has no examples for one of its sets: give more")
         self.labels = [example.label for example in self.sets["valid"]]
         most_frequent = statistics.mode(example.label for example in self.sets["train"])
         self.chance = self.task.scores([most_frequent] * len(self.labels), self.labels)
@@ -126,12 +124,11 @@ class FineTuning(Experiment):
 
     @property
     def steps(self) -> List[Step]:
-        encoded = [self.data / "input0"]
         predictions = {cell: folder / "predictions.txt" for cell, folder in self.grid.items()}
         return [
-            Step("encode", [self.pretrained.checkpoint], encoded, self._encode),
-            *(Step("finetune", encoded, [path], partial(self._train, *cell)) for cell, path in predictions.items()),
-            Step("collect", [*predictions.values()], [self.file], self._collect),
+            Step("encode", [self.data / "input0"], self._encode),
+            *(Step("finetune", [path], partial(self._train, *cell)) for cell, path in predictions.items()),
+            Step("collect", [self.file], self._collect),
         ]
 
     def run(self) -> None:
