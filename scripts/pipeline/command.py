@@ -93,16 +93,9 @@ def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
     return parse
 
 
-def seeds_of(parser: Parser, words: Sequence[str]) -> List[int]:
-    """Random seeds, each named once."""
-    try:
-        numbers = [whole_number(0)(seed) for seed in words]
-    except argparse.ArgumentTypeError as error:
-        parser.error(f"--seeds: {error}")
-    for number in numbers:
-        if numbers.count(number) > 1:
-            parser.error(f"--seeds names '{number}' twice: name it once")
-    return numbers
+def seeds(text: str) -> List[int]:
+    """For ``type=``: the random seeds in a word of the command line, which may have several."""
+    return [whole_number(0)(seed) for seed in text.split()]
 
 
 def decimal(least: float, most: float) -> Callable[[str], str]:

@@ -16,7 +16,7 @@ import logging
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from ..command import Failure, Parser, decimal, run, to_path, whole_number
+from ..command import Failure, Parser, decimal, to_path, whole_number
 from ..files import read_as, read_json, sha256, write_json
 from ..languages import language
 from ..prepared import NAME
@@ -26,7 +26,7 @@ from ..text.preparation import Preparation
 from ..text.segments import SEPARATOR
 from . import blocks, lines
 from .cleaning import clean
-from .preparing import add_splitting, asks_for_help, check_distinct, check_out, dictionary, finish, parsed, preparing
+from .preparing import add_splitting, asks_for_help, check_out, dictionary, finish, parsed, preparing
 
 MOST_DROPPED = 0.1
 """The share of the training pairs that the default of ``--ratio`` may drop: above it, the user decides."""
@@ -139,7 +139,6 @@ def prepare(args: argparse.Namespace) -> None:
         if "newstest2014" in file.name:
             check_newstest2014(file)
     hashes = [sha256(file) for file in files]
-    check_distinct([{prefix: sides} for prefix, sides in zip(prefixes.values(), zip(hashes[::2], hashes[1::2]))])
     with preparing(args, langs, list(prefixes)) as (steps, way):
         out, tokens = steps.folder, steps.folder / way.tokens
         steps.setting(f"input {pair} {' '.join(hashes)}")  # trained runs know their data by the settings of all steps
@@ -217,7 +216,3 @@ def main(argv: Sequence[str]) -> None:
 
         return take_in(args)
     prepare(args)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -62,7 +62,10 @@ def collect(
         "run": {**info, "command": without_folders(info["command"], PLACES)},
         "training": _training(trained, read_stamp(run, "average").get("averaged", 0)),
         "data": _data(data / "prepare.json"),
-        "curve": _curves(trained),
+        "curve": {
+            "train": _curve(thinned(trained.train, POINTS)),
+            "valid": _curve(thinned(trained.valid, len(trained.valid) or 1)),
+        },
         "tests": {} if unfinished else {name: _test(run, subset, metric) for subset, name in subsets.items()},
     }
 
@@ -82,11 +85,6 @@ def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
         "devices": log.devices,
         "averaged": averaged,
     }
-
-
-def _curves(log: TrainLog) -> Dict[str, Any]:
-    """The learning curves."""
-    return {"train": _curve(thinned(log.train, POINTS)), "valid": _curve(thinned(log.valid, len(log.valid) or 1))}
 
 
 def _curve(points: List[Point]) -> Dict[str, List[float]]:
@@ -123,18 +121,14 @@ def _test(run: Path, subset: str, metric: str) -> Dict[str, Any]:
     }
 
 
-def translations(run: Path, data: Path, subset: str) -> List[List[str]]:
-    """Sources, translations and references of a few sentences of a test set, evenly spaced; empty without the files."""
+def write_translations(run: Path, data: Path, subset: str, path: Path) -> None:
+    """Writes a few sentences of a test set, evenly spaced, with translations and references, as a table with tabs; the
+    report shows it if it lies beside the result file. Nothing is written where the test set was not scored."""
     for output in run.glob(f"scores/{subset}.hyp.*"):
         raw = {file.suffix: file for file in (data / "raw").glob(f"{subset}.*") if file.suffix != ".json"}
         reference = raw.pop(output.suffix, None)
         if reference and raw:
-            rows = [list(row) for row in zip(*map(read_lines, (*raw.values(), output, reference)))]
-            return [rows[i * len(rows) // TRANSLATIONS] for i in range(min(TRANSLATIONS, len(rows)))]
-    return []
-
-
-def write_translations(rows: List[List[str]], path: Path) -> None:
-    """Writes :func:`translations` as a table with tabs; the report shows it if it lies beside the result file."""
-    cells = [["source", "translation", "reference"], *rows]
-    write_text(path, "".join("\t".join(cell.replace("\t", " ") for cell in row) + "\n" for row in cells))
+            rows = list(zip(*map(read_lines, (*raw.values(), output, reference))))
+            few = [rows[i * len(rows) // TRANSLATIONS] for i in range(min(TRANSLATIONS, len(rows)))]
+            cells = [("source", "translation", "reference"), *few]
+            write_text(path, "".join("\t".join(cell.replace("\t", " ") for cell in row) + "\n" for row in cells))

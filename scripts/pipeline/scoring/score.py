@@ -16,7 +16,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..command import BEAM, LENPEN, Failure, check_name, run, say, split_at_dashes, whole_number
+from ..command import BEAM, LENPEN, Failure, check_name, say, split_at_dashes, whole_number
 from ..files import read_json, read_lines, sha256, write_json, write_text
 from ..languages import has_spaces
 from ..lock import locked
@@ -187,7 +187,3 @@ def by_document(texts: Texts, counts: Mapping[str, Any]) -> Texts:
 
     pairs = [[(hypothesis, reference) for _, hypothesis, reference in document] for document in documents]
     return Texts(whole(0), whole(1), whole(2), texts.lang, pairs)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Sequence
 
 import torch
 
-from ..command import Failure, Parser, run, split_at_dashes, to_path, whole_number
+from ..command import Failure, Parser, split_at_dashes, to_path, whole_number
 from ..files import read_json, write_json
 from ..paths import ROOT
 from ..provenance import code
@@ -66,7 +66,3 @@ def main(argv: Sequence[str]) -> None:
             print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
     if args.out:
         write_json(args.out, result)
-
-
-if __name__ == "__main__":
-    run(main)
