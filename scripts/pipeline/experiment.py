@@ -12,7 +12,7 @@ from .files import write_json
 from .lock import locked
 from .processes import last_error_in
 from .recipes import Recipe
-from .results.collect import collect, write_translations
+from .results.collect import collect, translations, write_translations
 from .results.file import Result, read_result
 from .scoring import evaluate, score
 from .scoring.table import table
@@ -113,7 +113,8 @@ class Experiment:
         result = self._collected()
         self.set_aside_another()
         write_json(self.file, result)
-        write_translations(self.folder, self.data, next(iter(self.subsets)), self.file.with_suffix(".tsv"))
+        if rows := translations(self.folder, self.data, next(iter(self.subsets))):
+            write_translations(rows, self.file.with_suffix(".tsv"))
         with contextlib.suppress(ValueError):  # of matplotlib that is missing, and of models without such a picture
             self._draw_positions()
 

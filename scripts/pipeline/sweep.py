@@ -11,11 +11,12 @@ import shlex
 from pathlib import Path
 from typing import Any, List
 
+from .afterwards import afterwards
 from .command import Failure, words_of
 from .corpus import blocks, lines, prepare, prepare_text, wmt14
 from .experiment import Experiment, table_of
 from .files import read_json, write_text
-from .paths import ROOT, SCRIPTS
+from .paths import ROOT
 from .prepared import NAME
 from .recipes import Recipe, load_recipe
 from .report import build
@@ -188,7 +189,7 @@ class Sweep:
             experiment.collect_unfinished(experiment.reason())
 
     def end(self, report: bool = True) -> None:
-        """Prints the table and the next command and, if ``report``, makes the report.
+        """Prints the table, some translations and the next commands and, if ``report``, makes the report.
 
         Raises:
             Failure: a run is not finished.
@@ -204,8 +205,7 @@ class Sweep:
         print(f"\nRecipe {self.recipe.name}\n{scores}\n")
         if report:
             self.make_report()
-        models = [run.folder for run in done if (run.folder / "checkpoint.pt").is_file()]
-        if models and not self.recipe.task.is_text:
-            print(f"To translate what you type: {SCRIPTS / 'translate.sh'} {models[0]}")
+        if said := afterwards(self.experiments):
+            print(f"\n{said}")
         if unfinished:
             raise Failure(f"not finished: {names}: see above; call again to go on")

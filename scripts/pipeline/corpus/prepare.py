@@ -26,7 +26,7 @@ from ..text.preparation import Preparation
 from ..text.segments import SEPARATOR
 from . import blocks, lines
 from .cleaning import clean
-from .preparing import add_splitting, asks_for_help, check_out, dictionary, finish, parsed, preparing
+from .preparing import add_splitting, asks_for_help, check_distinct, check_out, dictionary, finish, parsed, preparing
 
 MOST_DROPPED = 0.1
 """The share of the training pairs that the default of ``--ratio`` may drop: above it, the user decides."""
@@ -139,6 +139,7 @@ def prepare(args: argparse.Namespace) -> None:
         if "newstest2014" in file.name:
             check_newstest2014(file)
     hashes = [sha256(file) for file in files]
+    check_distinct([{prefix: sides} for prefix, sides in zip(prefixes.values(), zip(hashes[::2], hashes[1::2]))])
     with preparing(args, langs, list(prefixes)) as (steps, way):
         out, tokens = steps.folder, steps.folder / way.tokens
         steps.setting(f"input {pair} {' '.join(hashes)}")  # trained runs know their data by the settings of all steps

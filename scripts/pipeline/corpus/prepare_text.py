@@ -22,7 +22,7 @@ from ..command import Failure, Parser, decimal, not_empty
 from ..files import sha256
 from ..languages import language
 from .documents import HELD_OUT, copy_documents, find_files, is_json
-from .preparing import add_splitting, check_out, finish, parsed, preparing
+from .preparing import add_splitting, check_distinct, check_out, finish, parsed, preparing
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
@@ -62,6 +62,7 @@ def prepare(args: argparse.Namespace) -> None:
             raise Failure(f"{args.out} is in the folder of the text, {name}: choose another --out")
     check_out(out, list(chain(*sets.values())))
     hashes = {subset: [sha256(file) for file in files] for subset, files in sets.items()}
+    check_distinct([dict(zip(files, hashes[subset])) for subset, files in sets.items()])
     names = ["train", *reversed(HELD_OUT)] if args.hold_out else list(sets)
     with preparing(args, [lang], names) as (steps, way):
         for subset, files in sets.items():  # trained runs know their data by the settings of all steps

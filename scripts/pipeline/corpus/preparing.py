@@ -5,7 +5,7 @@ import os
 import shlex
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, Sequence, Tuple
+from typing import Any, Dict, Hashable, Iterator, Mapping, Sequence, Set, Tuple
 
 from ..command import Failure, Parser, say, to_path, whole_number
 from ..files import read_json, sha256, write_json
@@ -71,6 +71,19 @@ def check_out(out: Path, given: Sequence[Path]) -> None:
         for path in (file.resolve() for file in given):
             if folder in (path, *path.parents):
                 raise Failure(f"{path} is in a folder that would be replaced: choose another --out")
+
+
+def check_distinct(sets: Sequence[Mapping[Any, Hashable]]) -> None:
+    """Raises Failure if two sets have the same text.
+
+    Args:
+        sets: for each, its texts to their hashes.
+    """
+    known: Set[Hashable] = set()
+    for texts in sets:
+        if twice := [name for name, digest in texts.items() if digest in known]:
+            raise Failure(f"{twice[0]}: another set has this text too; give each of --train, --valid, --test its own")
+        known.update(texts.values())
 
 
 @contextmanager

@@ -30,6 +30,7 @@ class File(NamedTuple):
     """What was measured, on which machine, by which command."""
     rows: List[Row]
     criterion: str  # of a training step
+    length: int  # source tokens of its sentences, in the mean
 
 
 def read_benchmarks(files: Sequence[Tuple[Path, Any]]) -> List[File]:
@@ -45,7 +46,9 @@ def read_benchmarks(files: Sequence[Tuple[Path, Any]]) -> List[File]:
         machine = ", ".join(f"{key} {value}" for key, value in content.get("machine", {}).items())
         conditions = ". ".join(filter(None, [content.get("what"), machine, content.get("command")]))
         criterion = content.get("criterion, optimizer", [""])[0]
-        found.append(File(path.stem.removeprefix("benchmark-"), conditions, rows, criterion))
+        batch = content.get("batch", {})
+        length = round(batch.get("source tokens", 0) / batch.get("sentences", 1))
+        found.append(File(path.stem.removeprefix("benchmark-"), conditions, rows, criterion, length))
     return found
 
 

@@ -7,6 +7,7 @@ A block begins with a comment that asks, and ends with ``<!-- end -->``::
     <!-- report: claims RECIPE -->                           what its rows say of two systems must hold
     <!-- report: cases -->                                   likewise, "... in [`RECIPE`](LINK)"; other rows stay
     <!-- report: speed FILE FILE: PATTERN -->                the candidates of benchmarks that match
+    <!-- report: lengths FILE FILE: PATTERN -->              likewise: relative time and MiB by the length of sentences
     <!-- report: picture RECIPE -->                          the file in the link is drawn
 """
 
@@ -20,7 +21,7 @@ from ..scoring.metrics import METRICS
 from ..scoring.scored import BLEU
 from .recipe import Recipe, Report
 from .systems import metric_of
-from .tables import cards, change, p_value, speed_table, system_table, table
+from .tables import cards, change, lengths_table, p_value, speed_table, system_table, table
 
 BLOCK = re.compile(r"(<!-- report: (\w+)(?: ([^:\n]*?))?(?:: (.*?))? -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 EVIDENCE = re.compile(r"`([^`]*)` (>|≈|<) `([^`]*)`(?: on `([^`]*)`)?(?: in \[`([^`]*)`\])?")
@@ -51,8 +52,8 @@ def fill(page: Path, report: Report) -> Dict[Path, str]:
             made = cards(recipes[names[0]])
         elif kind in ("claims", "cases"):
             made = _with_figures(page, recipes, "".join(names), found[5])
-        elif kind == "speed":
-            made = speed_table([benchmarks[name] for name in names], more)
+        elif kind in ("speed", "lengths"):
+            made = (speed_table if kind == "speed" else lengths_table)([benchmarks[name] for name in names], more)
         else:
             caption, svg = recipes[names[0]].pictures[f"{names[0]}-scores.svg"]
             (link,) = LINK.findall(found[5])

@@ -149,6 +149,18 @@ def speed_table(files: Sequence[File], pattern: str = "") -> str:
     return table(list(zip(heads, zip(*rows))), left=2)
 
 
+def lengths_table(files: Sequence[File], pattern: str = "") -> str:
+    """The times of each candidate that matches by the length of sentences, relative to the baseline's at this length,
+    and their memory."""
+    names = [row.candidate for row in files[0].rows if re.search(pattern, row.candidate)]
+    columns = [("candidate", [code(name) for name in names])]
+    for file in files:
+        rows = {row.candidate: row for row in file.rows}
+        cells = [f"{1 / rows[name].ratio:.2f} ({rows[name].memory:,.0f})" for name in names]
+        columns.append((f"{file.length:,} tokens", cells))
+    return table(columns)
+
+
 def conditions(recipe: Recipe) -> List[Tuple[str, List[str]]]:
     """How the runs were made: what each fact is, and its values, each once."""
     finished = [result for system in recipe.systems for result in system.results]

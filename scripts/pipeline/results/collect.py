@@ -121,14 +121,18 @@ def _test(run: Path, subset: str, metric: str) -> Dict[str, Any]:
     }
 
 
-def write_translations(run: Path, data: Path, subset: str, path: Path) -> None:
-    """Writes a few sentences of a test set, evenly spaced, with translations and references, as a table with tabs; the
-    report shows it if it lies beside the result file. Nothing is written where the test set was not scored."""
+def translations(run: Path, data: Path, subset: str) -> List[List[str]]:
+    """Sources, translations and references of a few sentences of a test set, evenly spaced; empty without the files."""
     for output in run.glob(f"scores/{subset}.hyp.*"):
         raw = {file.suffix: file for file in (data / "raw").glob(f"{subset}.*") if file.suffix != ".json"}
         reference = raw.pop(output.suffix, None)
         if reference and raw:
-            rows = list(zip(*map(read_lines, (*raw.values(), output, reference))))
-            few = [rows[i * len(rows) // TRANSLATIONS] for i in range(min(TRANSLATIONS, len(rows)))]
-            cells = [("source", "translation", "reference"), *few]
-            write_text(path, "".join("\t".join(cell.replace("\t", " ") for cell in row) + "\n" for row in cells))
+            rows = [list(row) for row in zip(*map(read_lines, (*raw.values(), output, reference)))]
+            return [rows[i * len(rows) // TRANSLATIONS] for i in range(min(TRANSLATIONS, len(rows)))]
+    return []
+
+
+def write_translations(rows: List[List[str]], path: Path) -> None:
+    """Writes :func:`translations` as a table with tabs; the report shows it if it lies beside the result file."""
+    cells = [["source", "translation", "reference"], *rows]
+    write_text(path, "".join("\t".join(cell.replace("\t", " ") for cell in row) + "\n" for row in cells))

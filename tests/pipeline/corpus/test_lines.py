@@ -7,6 +7,7 @@ import pytest
 from pipeline.command import Failure
 from pipeline.corpus.cleaning import clean
 from pipeline.corpus.lines import copy_sets, join, pairs, write_pairs
+from pipeline.corpus.prepare import main as prepare
 from pipeline.files import read_json
 
 LANGS = ("en", "de")
@@ -60,6 +61,16 @@ def test_pairs_of_other_sets_that_are_in_the_training_set_are_counted(tmp_path):
     copy_sets({name: str(tmp_path / name) for name in ("train", "test")}, tmp_path / "raw", LANGS)
     assert read_json(tmp_path / "raw/train.json", "") == {"pairs": 4}
     assert read_json(tmp_path / "raw/test.json", "") == {"pairs": 6, "in_train": 3}
+
+
+def test_one_text_for_two_sets_is_refused(tmp_path):
+    for name, text in (("train", "a\nb\n"), ("test", "c\nd\n")):
+        for lang in LANGS:
+            (tmp_path / f"{name}.{lang}").write_text(text)
+    train, test, out = str(tmp_path / "train"), str(tmp_path / "test"), tmp_path / "out"
+    with pytest.raises(Failure, match="test: another set has this text too; give each of --train"):
+        prepare(["--train", train, "--valid", test, "--test", test, "--out", str(out)])
+    assert not out.exists()
 
 
 def test_cleaning_counts_each_rule(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from pipeline.report.build import answers, to_html, to_markdown
 from pipeline.report.pictures import draw
 from pipeline.report.recipe import read_report
+from pipeline.results.collect import write_translations
 
 from .made_results import ROTARY, SINUSOIDAL, model, result, tuned
 
@@ -16,7 +17,7 @@ def test_the_page_has_the_answer_then_a_picture_then_the_table_and_folds_how_to_
     pytest.importorskip("matplotlib")
     for arch, rate in ((SINUSOIDAL, 0.3), (ROTARY, 0.1)):
         path = result(tmp_path, arch, test=rate)
-    path.with_suffix(".tsv").write_text("source\ttranslation\treference\na <b> *c*\tx y\tz\n")
+    write_translations([["a <b> *c*", "x\ty", "z"]], path.with_suffix(".tsv"))
     path.with_suffix(".png").write_bytes(b"a heat map")
     report = read_report([tmp_path])
     draw(report.recipes[0])

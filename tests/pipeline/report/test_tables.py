@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.report.benchmarks import read_benchmarks
 from pipeline.report.comparison import Difference
-from pipeline.report.tables import change, conditions, p_value, speed_table, system_table
+from pipeline.report.tables import change, conditions, lengths_table, p_value, speed_table, system_table
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, recipe, result
 
@@ -75,3 +75,18 @@ def test_benchmarks_have_a_row_for_each_candidate_with_all_its_cases(tmp_path):
     assert len(head) == 4 and first[:2] == ["`decode-cpu`", "`a, fast`"] and last[1] == "`stock`"
     assert first[2] == "batch 64: 1.50 (1.40 to 2.00); batch 1: 3.00 (1.40 to 2.00)"
     assert len(cells(speed_table(files, "^stock"))) == 3
+
+
+def test_the_times_of_candidates_stand_by_the_length_of_sentences(tmp_path):
+    files = []
+    for length, ratio in ((128, 0.5), (2048, 0.25)):
+        rows = [{"candidate": "linear", "times as fast": 1.0, "quartiles": "1 to 1", "peak MiB": 90.2}]
+        rows.append({**rows[0], "candidate": "t5", "times as fast": ratio})
+        content = {"rows": rows, "batch": {"sentences": 2, "source tokens": 2 * length}}
+        files.append((tmp_path / f"benchmark-train-{length}.json", content))
+    assert cells(lengths_table(read_benchmarks(files), "t5|linear")) == [
+        ["candidate", "128 tokens", "2,048 tokens"],
+        ["---", "---:", "---:"],
+        ["`linear`", "1.00 (90)", "1.00 (90)"],
+        ["`t5`", "2.00 (90)", "4.00 (90)"],
+    ]

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.files import read_json, write_json
-from pipeline.results.collect import collect, write_translations
+from pipeline.results.collect import collect, translations, write_translations
 from pipeline.results.file import read_result, without_folders
 from pipeline.steps import stamp_path
 
@@ -87,13 +87,12 @@ def test_a_run_that_failed_before_its_first_update_has_none(finished, lines):
 
 def test_translations_are_a_few_sentences_of_the_whole_set_in_a_table(finished, tmp_path):
     run, data = finished
-    write_translations(run, data, "test", tmp_path / "x.tsv")
-    assert not (tmp_path / "x.tsv").exists()
+    assert translations(run, data, "test") == []
     files = {data / "raw/test.en": "source", run / "scores/test.hyp.de": "output", data / "raw/test.de": "reference"}
     for file, word in files.items():
         file.write_text("".join(f"{word} {i}\tx\n" for i in range(10)))
     (data / "raw/test.json").write_text("{}")
-    write_translations(run, data, "test", tmp_path / "x.tsv")
-    head, *rows = (tmp_path / "x.tsv").read_text().splitlines()
-    assert head == "source\ttranslation\treference"
-    assert rows == ["\t".join(f"{word} {i} x" for word in files.values()) for i in (0, 2, 4, 6, 8)]
+    rows = translations(run, data, "test")
+    assert rows == [[f"{word} {i}\tx" for word in files.values()] for i in (0, 2, 4, 6, 8)]
+    write_translations(rows[:1], tmp_path / "x.tsv")
+    assert (tmp_path / "x.tsv").read_text() == "source\ttranslation\treference\nsource 0 x\toutput 0 x\treference 0 x\n"
