@@ -18,15 +18,14 @@ from itertools import chain
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import device
-from .command import Failure, Parser, not_empty, seeds, split_at_dashes, to_path, whole_number
+from .command import Failure, Parser, not_empty, seeds, to_path, whole_number
 from .experiment import walk
 from .recipes import recipe_names
 from .sweep import Sweep
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
-    """The options of ``scripts/reproduce.sh``; ``flags`` are the words behind ``--``."""
-    options, flags = split_at_dashes(argv)
+    """The options of ``scripts/reproduce.sh``."""
     parser = Parser(doc, "fairseq-train")
     several = {"nargs": "+", "action": "extend"}
     known: List[Tuple[str, str, Dict[str, Any]]] = [
@@ -57,9 +56,9 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     ]  # fmt: skip
     for name, text, how in known:
         parser.add_argument(name, help=text, **how)
-    args = parser.parse_args(options)
+    args = parser.parse_args(argv)
     args.seeds = list(dict.fromkeys(chain.from_iterable(args.seeds or [[1]])))
-    return argparse.Namespace(**vars(args), flags=flags)
+    return args
 
 
 def words_of_config(config: Mapping[str, Any]) -> List[str]:

@@ -26,7 +26,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, say, script_name, split_at_dashes, to_path, whole_number
+from ..command import Failure, Parser, say, script_name, to_path, whole_number
 from ..experiment import Experiment, Step, table_of, walk
 from ..files import read_lines, sha256, write_text
 from ..lock import locked
@@ -60,8 +60,7 @@ Cell = Dict[str, float]
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options; ``flags`` are the words behind ``--``, and ``command`` is all of it."""
-    words, flags = split_at_dashes(argv)
+    """The options; ``command`` is the command line."""
     parser, names = Parser(__doc__, "fairseq-train"), [*TASKS, "GLUE"]
     more: Dict[str, Any] = dict(nargs="+", action="extend")
     parser.add_argument("task", nargs="+", choices=names, metavar="TASK", help=f"{', '.join(names)} (all its tasks)")
@@ -75,8 +74,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     seeds = "seeds of each rate (default: the recipe's)"
     parser.add_argument("--seeds", type=whole_number(0), metavar="N", help=seeds, **more)
     parser.add_argument("--epochs", type=whole_number(1), metavar="N", help="epochs (default: the recipe's)")
-    args = parser.parse_args(words)
-    args.flags, args.command = flags, shlex.join([f"scripts/{script_name()}", *argv])
+    args = parser.parse_args(argv)
+    args.command = shlex.join([f"scripts/{script_name()}", *argv])
     return args
 
 

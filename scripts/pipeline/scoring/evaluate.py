@@ -17,7 +17,7 @@ import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
-from ..command import Failure, as_failure, check_name, whole_number
+from ..command import Failure, as_failure
 from ..files import read_json, sha256, write_json
 from ..lock import locked
 from ..paths import USER_DIR
@@ -68,12 +68,8 @@ def read_blocks(checkpoint: Path) -> Blocks:
 
 
 def main(argv: List[str]) -> None:
-    parser = run_parser(__doc__, "prepare_text.sh")
-    tokens = "tokens to evaluate at once; it does not affect the scores (default: 8000)"
-    parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
-    options = parser.parse_args(argv)
+    options = run_parser(__doc__, "prepare_text.sh").parse_args(argv)
     checkpoint = averaged(options.run)
-    check_name(str(options.data))
     with locked(options.run):
         scored = _evaluate_once(options, checkpoint)
     print(table([(str(options.run), options.subset, scored.scores)]))

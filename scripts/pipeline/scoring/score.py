@@ -14,9 +14,9 @@ import argparse
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ..command import BEAM, LENPEN, Failure, check_name, say, split_at_dashes, whole_number
+from ..command import BEAM, LENPEN, Failure, say
 from ..files import read_json, read_lines, sha256, write_json, write_text
 from ..languages import has_spaces
 from ..lock import locked
@@ -62,26 +62,22 @@ reference to the search (``--prefix-size``, ``--score-reference``), or have an o
 
 
 def main(argv: List[str]) -> None:
-    words, flags = split_at_dashes(argv)
     parser = run_parser(__doc__, "prepare.sh", "fairseq-generate")
     parser.add_argument("--beam", metavar="N", type=BEAM, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", metavar="X", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
-    tokens = "padded source tokens to translate at once; it does not affect the scores (default: 8000)"
-    parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
-    options = parser.parse_args(words)
-    for flag in (word.split("=", 1)[0] for word in flags):
+    options = parser.parse_args(argv)
+    for flag in (word.split("=", 1)[0] for word in options.flags):
         if re.match("--?[A-Za-z]", flag) and flag not in OF_THE_SEARCH:
             parser.error(f"{flag} does not go behind --: only flags of the search do that have no option here")
     checkpoint = averaged(options.run)
-    check_name(str(options.data))
     with locked(options.run):
-        scored, title = _score_once(options, flags, checkpoint)
+        scored, title = _score_once(options, checkpoint)
     print(table([(str(options.run), title, scored.scores)]))
 
 
-def _score_once(options: argparse.Namespace, flags: Sequence[str], checkpoint: Path) -> Tuple[Scored, str]:
+def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, str]:
     """The content of the score file, which it makes if it is missing; and the name of the test set in tables."""
-    run, data, subset = options.run, options.data, options.subset
+    run, data, subset, flags = options.run, options.data, options.subset, options.flags
     source, target = read_languages(data)
     check_data(run, data)
     again = f"run scripts/prepare.sh --out {data} again"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
-from ..command import Failure, Parser, as_failure, check_name, say, split_at_dashes, to_path, whole_number
+from ..command import Failure, Parser, as_failure, check_name, say, to_path, whole_number
 from ..files import sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
@@ -44,8 +44,7 @@ SMALLER = "choose a smaller --device-tokens, or `-- --max-tokens` where that is 
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
-    """The options of ``scripts/train.sh``, and the words behind ``--`` as ``flags``."""
-    options, flags = split_at_dashes(argv)
+    """The options of ``scripts/train.sh``."""
     parser = Parser(doc, "fairseq-train")
     for name, text in (
         ("data", "output of scripts/prepare.sh or prepare_text.sh"),
@@ -74,9 +73,9 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         "--target-tokens, which spreads its batch over them, one per GPU)",
     }.items():
         parser.add_argument(f"--{name}", type=whole_number(1), help=text)
-    args = parser.parse_args(options)
+    args = parser.parse_args(argv)
     args.command = shlex.join(["scripts/train.sh", *argv])
-    return argparse.Namespace(**vars(args), flags=flags)
+    return args
 
 
 class Training:
