@@ -62,7 +62,7 @@ def count_cut(path: Path, flags: Sequence[str], sources: Sequence[str]) -> int:
     Args:
         path: the output of fairseq-generate.
         flags: those of the training (``--max-target-positions``) and of fairseq-generate.
-        sources: the tokens of each source, which a limit with ``--max-len-a`` follows; without them it is not looked at.
+        sources: the tokens of each source, which a limit with ``--max-len-a`` follows; without them it is left out.
     """
     given = {name: " ".join(words) for name, words in flags_in(flags).items()}
     factor, constant = float(given.get("--max-len-a", 0)), int(given.get("--max-len-b", LONGEST))
