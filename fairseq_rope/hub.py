@@ -19,12 +19,11 @@ def check_name(folder: Path, signs: Sequence[str] = (SPLIT, REPLACED)) -> None:
             raise ValueError(f"{folder}: fairseq does not take '{sign}' for a part of the name: rename the folder")
 
 
-def load(kind: str, archives: Any, folder: str, checkpoint_file: str, data: str, **options: Any) -> Dict[str, Any]:
+def load(kind: str, folder: str, checkpoint_file: str, data: str, **options: Any) -> Dict[str, Any]:
     """The models, their task and their configuration, as in ``fairseq.hub_utils.from_pretrained``.
 
     Args:
         kind: of the models, one of :data:`KINDS`.
-        archives: short names for ``folder``, as fairseq's ``hub_models`` has them.
         folder: with the checkpoint; fairseq also takes an archive, or a URL of one.
         checkpoint_file: in ``folder``; several with a colon between them.
         data: the folder of the dictionaries; relative to ``folder`` if it begins with a dot.
@@ -40,11 +39,11 @@ def load(kind: str, archives: Any, folder: str, checkpoint_file: str, data: str,
     elif Path(folder).is_dir():
         places[str(Path(folder, data))] = [SPLIT, REPLACED]
     for place, signs in places.items():
-        if place not in archives and "://" not in place:
+        if "://" not in place:
             if not Path(place).exists():
                 raise FileNotFoundError(errno.ENOENT, "No such folder", place)
             check_name(Path(place), signs)
-    found: Dict[str, Any] = hub_utils.from_pretrained(folder, checkpoint_file, data, archives, **options)
+    found: Dict[str, Any] = hub_utils.from_pretrained(folder, checkpoint_file, data, {}, **options)
     for model in found["models"]:
         if not isinstance(model, KINDS[kind].base):
             raise ValueError(f"{folder} has no {kind} model: it is a {type(model).__name__}")

@@ -36,7 +36,7 @@ class RoFormerLanguageModel(PluginModel, TransformerLanguageModel):
         cls, model_name_or_path: str, checkpoint_file: str = "model.pt", data_name_or_path: str = ".", **options: Any
     ) -> GeneratorHubInterface:
         """As in fairseq; the model's configuration is not logged, and :func:`hub.load` names what is wrong."""
-        found = hub.load("causal", cls.hub_models(), model_name_or_path, checkpoint_file, data_name_or_path, **options)
+        found = hub.load("causal", model_name_or_path, checkpoint_file, data_name_or_path, **options)
         return GeneratorHubInterface(found["args"], found["task"], found["models"])
 
     @classmethod

@@ -71,10 +71,6 @@ class PluginModel:
     encodings: Encodings = {}
     dictionaries: Dictionaries = {}
 
-    @classmethod
-    def hub_models(cls) -> Dict[str, Any]:
-        return {}
-
     def complete(self: Any, args: Any, cfg: Any, task: Any) -> None:
         """Makes of fairseq's model, as it was built, one of this plugin; digests of the dictionaries go into
         checkpoints.

@@ -87,7 +87,7 @@ class RoFormerMaskedModel(PluginModel, RobertaModel):
         **kwargs: Any,
     ) -> MaskedHub:
         kwargs = {"load_checkpoint_heads": True, **kwargs, **bpe_options(model_name_or_path, data_name_or_path, bpe)}
-        found = hub.load("masked", cls.hub_models(), model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
+        found = hub.load("masked", model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
         kept = getattr(found["args"].bpe, "_name", found["args"].bpe)
         if bpe not in (None, kept):
             raise ValueError(f"the training had --bpe {kept}, which fairseq keeps: leave bpe={bpe!r} out")

@@ -72,9 +72,7 @@ class RoFormerModel(PluginModel, TransformerModel):
         cls, model_name_or_path: str, checkpoint_file: str = "model.pt", data_name_or_path: str = ".", **options: Any
     ) -> Hub:
         """As in fairseq; the model's configuration is not logged, and :func:`hub.load` names what is wrong."""
-        found = hub.load(
-            "translation", cls.hub_models(), model_name_or_path, checkpoint_file, data_name_or_path, **options
-        )
+        found = hub.load("translation", model_name_or_path, checkpoint_file, data_name_or_path, **options)
         return Hub(found["args"], found["task"], found["models"])
 
     @classmethod

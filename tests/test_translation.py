@@ -14,14 +14,17 @@ from .helpers import FP32, KINDS, build, build_felt, decoder_input, pad, sentenc
 from .positions.whole_models import decode_step_by_step, logits
 
 
-def test_two_architectures_of_one_size_differ_in_the_position_term_alone():
+def test_two_architectures_of_one_size_differ_in_the_position_term_alone_and_store_no_derived_table():
     for kind in KINDS:
         names = match_architectures(["*_tiny" if kind == "translation" else f"*_{kind}_tiny"])
-        states = {name: build(name).state_dict() for name in names}
-        assert len(states) == len(FAMILIES)
-        common = states[next(name for name in names if name.startswith("transformer_none_"))].keys()
-        for state in states.values():
-            assert {name for name in state if ".position." not in name} == set(common)
+        models = {name: build(name) for name in names}
+        assert len(models) == len(FAMILIES)
+        common = models[next(name for name in names if name.startswith("transformer_none_"))].state_dict().keys()
+        for model in models.values():
+            stored = set(model.state_dict())
+            assert {name for name in stored if ".position." not in name} == set(common)
+            parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+            assert {name.split(".")[-1] for name in stored - parameters} == {"version"}
 
 
 @torch.no_grad()

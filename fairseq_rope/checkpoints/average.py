@@ -37,8 +37,6 @@ def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Option
     Raises:
         CheckpointError: there is no such folder, or it has fewer than ``last`` checkpoints.
     """
-    if last < 1:
-        raise CheckpointError(f"--last must be at least 1, not {last}")
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder")
     numbered = []
@@ -62,11 +60,8 @@ def average_checkpoints(paths: Sequence[Path]) -> Dict[str, Any]:
     Integer entries and everything else come from the last checkpoint. The entry ``averaged_from`` names the files.
 
     Raises:
-        CheckpointError: no paths are given, or one twice; a file cannot be used; names or shapes differ; or a number is
-            not finite.
+        CheckpointError: a path comes twice, a file cannot be used, names or shapes differ, or a number is not finite.
     """
-    if not paths:
-        raise CheckpointError("no checkpoints to average")
     files = [os.path.realpath(path) for path in paths]
     if twice := [path for path, file in zip(paths, files) if files.count(file) > 1]:
         raise CheckpointError(f"{twice[0]} is named twice: name each checkpoint once")

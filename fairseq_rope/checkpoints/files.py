@@ -106,7 +106,7 @@ def making_folder(path: Path) -> Iterator[Path]:
         CheckpointError: ``path`` exists.
         OSError: it cannot be written; ``filename`` is ``path``.
     """
-    _check_free(path)
+    check_free(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
         written = Path(temporary) / "made"
@@ -116,7 +116,7 @@ def making_folder(path: Path) -> Iterator[Path]:
             try:
                 os.rename(written, path)
             except OSError:
-                _check_free(path)  # another process may have made it meanwhile
+                check_free(path)  # another process may have made it meanwhile
                 raise
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(str(written), str(path))) from error
@@ -126,6 +126,7 @@ def making_folder(path: Path) -> Iterator[Path]:
             raise
 
 
-def _check_free(path: Path) -> None:
+def check_free(path: Path) -> None:
+    """Raises CheckpointError if ``path`` exists."""
     if path.exists() or path.is_symlink():
         raise CheckpointError(f"{path} exists already: choose another folder, or remove it")

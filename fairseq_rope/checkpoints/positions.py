@@ -78,7 +78,7 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
         seed: of the new parameters.
 
     Raises:
-        CheckpointError: the model is of another kind, an option does not fit it, or a parameter is missing.
+        ValueError: the model is of another kind, an option does not fit it, or a parameter is missing.
     """
     if kind_of_arch(model_configuration(state).arch) is None:
         state = convert_stock(state, "plugin")
@@ -118,7 +118,7 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
     """The same model with the positions of ``args``, the options of a training that begins with it.
 
     Raises:
-        CheckpointError: more than positions differs; or as :func:`convert_checkpoint`.
+        ValueError: more than positions differs; or as :func:`convert_checkpoint`.
     """
     stored = model_configuration(state)
     arch = stored.arch
@@ -197,10 +197,7 @@ def _new_model(state: Dict[str, Any], cfg: argparse.Namespace, seed: int) -> Tup
     cfg._name, cfg.encoder_embed_path, cfg.decoder_embed_path = cfg.arch, None, None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        try:
-            return build_model(cfg, task), cfg
-        except ValueError as error:
-            raise CheckpointError(str(error)) from error
+        return build_model(cfg, task), cfg
 
 
 def _is_position(name: str) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Optional, Sequence
 
 from ..checkpoints import model_folder
-from ..checkpoints.files import making_folder
+from ..checkpoints.files import check_free, making_folder
 from ..masked_lm import RoFormerMaskedModel
 from ..packages import package
 
@@ -45,7 +45,8 @@ def export(run: Path, out: Path, quantization: Optional[str] = None) -> str:
         CheckpointError: a file of the run is missing or cannot be used.
         ValueError: :func:`export_model` refuses the model or the folder.
     """
-    _check(out, quantization)
+    check_free(out)
+    engine()
     folder, checkpoint = (run.parent, run.name) if run.is_file() else (run, model_folder.CHECKPOINT)
     model = model_folder.load_model(folder, checkpoint)
     export_model(model, out, quantization, model_folder.text_files(folder))
@@ -62,10 +63,9 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None, besi
         beside: further files to copy into the folder.
 
     Raises:
-        ValueError: ``out`` exists, the quantisation is unknown, CTranslate2 is not installed, or its engine cannot
-            compute what the model does.
+        ValueError: ``out`` exists, CTranslate2 is not installed, or its engine cannot compute what the model does.
     """
-    _check(out, quantization)
+    engine()
     from .spec import specification  # imports ctranslate2
 
     spec = specification(model)
@@ -110,11 +110,3 @@ def exported(run: Path, quantization: Optional[str] = None) -> Path:
 
 def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairseq_rope"
-
-
-def _check(out: Path, quantization: Optional[str]) -> None:
-    if quantization is not None and quantization not in QUANTIZATIONS:
-        raise ValueError(f"--quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}")
-    if out.exists() or out.is_symlink():
-        raise ValueError(f"{out} exists already: choose another folder, or remove it")
-    engine()

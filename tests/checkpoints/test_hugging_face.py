@@ -104,18 +104,18 @@ def test_the_names_of_old_weights_and_half_precision_are_read(tmp_path):
     torch.testing.assert_close(logits(tmp_path / "run", IDS), expected_logits("bert", precise, IDS), **FP32)
 
 
-def test_the_tokeniser_is_the_librarys_choice(tmp_path):
-    for number, (kind, config, settings, expected) in enumerate(
-        [
-            ("bert", {}, None, "BertTokenizer"),
-            ("roformer", {}, {"do_lower_case": False}, "RoFormerTokenizer"),
-            ("roformer", {}, {"tokenizer_class": "BertTokenizer"}, "BertTokenizer"),
-        ]
-    ):
-        theirs, ours = folder(tmp_path / f"theirs{number}", kind, **config), tmp_path / f"run{number}"
-        if settings is not None:
-            (theirs / "tokenizer_config.json").write_text(json.dumps(settings))
-        assert convert(theirs, "--to", "plugin", "--out", ours) == 0
-        kept = json.loads((ours / "tokenizer_config.json").read_text())
-        assert kept["tokenizer_class"] == expected
-        assert kept["do_lower_case"] is (settings or {}).get("do_lower_case", True)
+@pytest.mark.parametrize(
+    "kind, settings, expected",
+    [
+        ("bert", {}, "BertTokenizer"),
+        ("roformer", {"do_lower_case": False}, "RoFormerTokenizer"),
+        ("roformer", {"tokenizer_class": "BertTokenizer"}, "BertTokenizer"),
+    ],
+)
+def test_the_tokeniser_is_the_librarys_choice(kind, settings, expected, tmp_path):
+    theirs = folder(tmp_path / "theirs", kind)
+    if settings:
+        (theirs / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert convert(theirs, "--to", "plugin", "--out", tmp_path / "run") == 0
+    kept = json.loads((tmp_path / "run/tokenizer_config.json").read_text())
+    assert (kept["tokenizer_class"], kept["do_lower_case"]) == (expected, settings.get("do_lower_case", True))

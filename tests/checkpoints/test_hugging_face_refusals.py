@@ -16,7 +16,7 @@ from .hugging_face import PIECES, convert, folder, tensors
 
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 HEAD = "cls.predictions.decoder"
-WRONG_CONFIG = [
+REFUSED = [
     ("model_type", dict(model_type="gpt2")),
     ("hidden_size", dict(hidden_size="16")),
     ("embedding_size", dict(embedding_size=8)),
@@ -25,23 +25,20 @@ WRONG_CONFIG = [
     ("is_decoder", dict(is_decoder=True)),
     ("vocab.txt", dict(vocab_size=99)),
     ("rotary_value", dict(kind="roformer", rotary_value=True)),
-]
-WRONG_TENSORS = [
     (QUERY, {QUERY: None}),
     (QUERY, {QUERY: torch.zeros(8, 16)}),
     ("NaN", {"cls.predictions.bias": torch.full((23,), torch.nan)}),
     ("classifier", dict(classifier=torch.zeros(2))),
     ("tie_word_embeddings", {f"{HEAD}.weight": torch.zeros(23, 16)}),
     (f"{HEAD}.bias", {f"{HEAD}.bias": torch.zeros(23)}),
+    ("refused", {"pytorch_model.bin": pickle.dumps(Malicious())}),
+    ("damaged", {"pytorch_model.bin": b"PK\x03\x04 half"}),
+    ("several files", {"pytorch_model.bin.index.json": b"{}"}),
+    ("config.json", {"config.json": b"{"}),
+    ("line 3", {"vocab.txt": b"[PAD]\nthe\nthe\n"}),
+    ("[CLS]", {"vocab.txt": b"[PAD]\nthe\n"}),
 ]
-WRONG_FILES = [
-    ("refused", "pytorch_model.bin", pickle.dumps(Malicious())),
-    ("damaged", "pytorch_model.bin", b"PK\x03\x04 half"),
-    ("several files", "pytorch_model.bin.index.json", b"{}"),
-    ("config.json", "config.json", b"{"),
-    ("line 3", "vocab.txt", b"[PAD]\nthe\nthe\n"),
-    ("[CLS]", "vocab.txt", b"[PAD]\nthe\n"),
-]
+"""A part of the message, and what is wrong: entries of config.json, tensors (None: missing), or bytes of files."""
 
 
 def assert_refused_whole(tmp_path, capsys, reason):
@@ -51,18 +48,16 @@ def assert_refused_whole(tmp_path, capsys, reason):
 
 def test_folders_that_cannot_be_carried_and_hostile_ones_are_refused_in_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where a program would leave its file
-    for reason, changes in WRONG_CONFIG:
-        theirs = folder(tmp_path / "theirs", **{"kind": "bert", **changes})
-        assert_refused_whole(tmp_path, capsys, reason)
-        shutil.rmtree(theirs)
-    for reason, changes in WRONG_TENSORS:
-        weights = {name: value for name, value in {**tensors("bert"), **changes}.items() if value is not None}
-        theirs = folder(tmp_path / "theirs", "bert", weights)
-        assert_refused_whole(tmp_path, capsys, reason)
-        shutil.rmtree(theirs)
-    for reason, name, content in WRONG_FILES:
-        theirs = folder(tmp_path / "theirs", "bert")
-        (theirs / name).write_bytes(content)
+    for reason, changes in REFUSED:
+        (name, value), *_ = changes.items()
+        weights, config = tensors("bert"), {}
+        if value is None or torch.is_tensor(value):
+            weights = {key: tensor for key, tensor in {**weights, **changes}.items() if tensor is not None}
+        elif not isinstance(value, bytes):
+            config = changes
+        theirs = folder(tmp_path / "theirs", **{"kind": "bert", "weights": weights, **config})
+        if isinstance(value, bytes):
+            (theirs / name).write_bytes(value)
         assert_refused_whole(tmp_path, capsys, reason)
         shutil.rmtree(theirs)
 

@@ -3,13 +3,14 @@
 import argparse
 
 import pytest
+import torch
 
 from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.files import load_checkpoint, save_checkpoint
-from fairseq_rope.positions.rope import convert_layout
 
 from ..commands import failure
-from ..helpers import build_with, same
+from ..helpers import FP32, build_with, decoder_input, same, sentences
+from ..positions.whole_models import logits
 
 
 @pytest.mark.parametrize("dim", [0, 4])  # the whole head of 8 channels, or a part
@@ -24,11 +25,12 @@ def test_converts_between_the_layouts_of_rope_and_says_what_is_lost(tmp_path, ca
     assert main(["convert", source, "--to", "half", "--out", out]) == 0
     assert "without the optimizer's state" in capsys.readouterr().out
     converted = load_checkpoint(tmp_path / "b.pt")
-    expected = model.state_dict()
-    for side in ("encoder", "decoder"):
-        expected = convert_layout(expected, 4, dim or 8, "half", side)
-    assert same(converted["model"], expected) and same(converted["extra_state"]["ema"], expected)
-    assert converted["extra_state"]["epoch"] == 3
+    other = build_with("rope", rope_dim=dim, rope_layout="half", seed=5)
+    other.load_state_dict(converted["model"])
+    text, target = sentences(3, 9), decoder_input(sentences(3, 8, seed=2))
+    torch.testing.assert_close(logits(other, text, target), logits(model, text, target), **FP32)
+    assert not same(converted["model"], model.state_dict())
+    assert same(converted["model"], converted["extra_state"]["ema"]) and converted["extra_state"]["epoch"] == 3
     assert converted["cfg"]["model"].rope_layout == "half"
     assert main(["convert", out, "--to", "interleaved", "--out", source]) == 0
     assert same(load_checkpoint(tmp_path / "a.pt")["model"], model.state_dict())

@@ -49,7 +49,7 @@ def test_outputs_beyond_the_room_of_the_cache():
 
 def test_beams_larger_than_the_vocabulary_equal_fairseqs():
     # with positions in the values: else </s></s> is exactly as probable for each word as </s>
-    cases = itertools.product((5, 6, 9), (2, 4, 8, 50), ({"unk_penalty": 0.7}, {"min_len": 3}, {"min_len": 0}))
+    cases = itertools.product((5, 9), (2, 8, 50), ({"unk_penalty": 0.7}, {"min_len": 3}, {"min_len": 0}))
     for types, beam, options in cases:
         model = lively("transformer_learned_tiny", types=types)
         assert_same(*both(model, batch((4, 2, 5), types=types), types, beam_size=beam, max_len_b=6, **options))

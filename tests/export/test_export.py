@@ -1,11 +1,12 @@
-"""Export to CTranslate2: the engine computes what fairseq does."""
+"""Export to CTranslate2: the engine computes what fairseq does, and what it lacks is refused with the reason."""
 
 import json
 
 import pytest
 import torch
 
-from fairseq_rope.export import QUANTIZATIONS
+from fairseq_rope.export import QUANTIZATIONS, export_model
+from fairseq_rope.positions import POSITIONS
 from pipeline.translation.engines import saturates, search_options
 
 from ..helpers import build, decoder_input, same, sentences
@@ -17,26 +18,20 @@ WIDTH_48 = dict(decoder_embed_dim=48, decoder_input_dim=48, decoder_output_dim=4
 EXPRESSIBLE = {
     **{name: (name, name, {}) for name in BOTH},
     "rope in the layout half": ("rope", "rope", dict(rope_layout="half")),
-    "a part of each head": ("rope", "rope", dict(rope_dim=4)),
+    "a part of each head and another base": ("rope", "rope", dict(rope_dim=4, rope_base=500.0)),
     "a part of each head in the layout half": ("rope", "rope", dict(rope_dim=4, rope_layout="half")),
-    "another base": ("rope", "rope", dict(rope_base=500.0)),
     "linear scaling": ("rope", "t5", dict(rope_scaling="linear", rope_scaling_factor=4.0)),
     "ntk scaling": ("rope", "rope", dict(rope_scaling="ntk", rope_scaling_factor=4.0)),
     "relative keys only": ("shaw", "shaw", dict(shaw_clip=3, shaw_no_values=True)),
     "fewer buckets": ("t5", "t5", dict(t5_buckets=8, t5_max_distance=16)),
     "alibi in the decoder": ("rope", "alibi", {}),
     "alibi with six heads": ("none", "alibi", dict(decoder_attention_heads=6, **WIDTHS_48)),
-    "mixed": ("sinusoidal", "shaw", {}),
+    "mixed, pre-norm in the encoder": ("sinusoidal", "shaw", dict(encoder_normalize_before=True)),
     "without positions in the decoder": ("shaw", "none", {}),
-    "pre-norm": ("rope", "rope", dict(encoder_normalize_before=True, decoder_normalize_before=True)),
-    "pre-norm in the encoder": ("rope", "rope", dict(encoder_normalize_before=True)),
     "pre-norm in the decoder": ("rope", "rope", dict(decoder_normalize_before=True, no_decoder_final_norm=True)),
-    "a norm of the embeddings": ("sinusoidal", "rope", dict(layernorm_embedding=True)),
-    "embeddings that are not scaled": ("rope", "rope", dict(no_scale_embedding=True)),
-    "gelu": ("rope", "rope", dict(activation_fn="gelu")),
-    "gelu_accurate": ("rope", "rope", dict(activation_fn="gelu_accurate")),
+    "a norm of the embeddings, gelu": ("sinusoidal", "rope", dict(layernorm_embedding=True, activation_fn="gelu")),
+    "embeddings not scaled": ("rope", "rope", dict(no_scale_embedding=True, activation_fn="gelu_accurate")),
     "embeddings shared in the decoder": ("rope", "rope", dict(APART, share_decoder_input_output_embed=True)),
-    "no shared embeddings": ("rope", "rope", APART),
     "projections around the decoder": ("rope", "rope", dict(APART, decoder_input_dim=20, decoder_output_dim=28)),
     "sides of different shapes": ("rope", "rope", dict(APART, decoder_attention_heads=2, decoder_layers=3, **WIDTH_48)),
 }
@@ -130,3 +125,34 @@ def test_the_folder_holds_the_words_the_special_symbols_and_the_longest_sentence
     assert config["max_source_positions"] == config["max_target_positions"] == 64
     vocabulary = json.loads((tmp_path / "out/shared_vocabulary.json").read_text())
     assert vocabulary == model.encoder.dictionary.symbols
+
+
+REFUSED = [
+    *((f"--encoder-position {name}", dict(encoder_position=name)) for name in sorted(POSITIONS.keys() - BOTH)),
+    ("--decoder-position tupe_r", dict(decoder_position="tupe_r")),
+    ("--shaw-per-head", dict(encoder_position="shaw", shaw_per_head=True)),
+    ("yarn", dict(encoder_position="rope", rope_scaling="yarn", rope_scaling_factor=2.0, rope_original_length=16)),
+    ("--activation-fn", dict(activation_fn="relu_squared")),
+    ("--scale-attn", dict(scale_attn=True)),
+    ("--quant-noise-scalar", dict(quant_noise_scalar=0.1)),
+    ("--scale-heads", dict(scale_heads=True)),
+    ("--scale-fc", dict(scale_fc=True)),
+    ("--scale-resids", dict(scale_resids=True)),
+    ("--no-cross-attention", dict(no_cross_attention=True)),
+    ("--adaptive-softmax-cutoff", dict(adaptive_softmax_cutoff="10,20", share_all_embeddings=False)),
+    ("--encoder-layers", dict(encoder_layers=0)),
+]
+
+
+def test_what_the_engine_cannot_express_is_refused_by_name(tmp_path):
+    for flag, options in REFUSED:
+        with pytest.raises(ValueError, match=flag):
+            export_model(build("transformer_none_tiny", **options), tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_parameter_that_the_export_does_not_know_is_refused(tmp_path):
+    model = build("roformer_tiny")
+    model.decoder.register_parameter("temperature", torch.nn.Parameter(torch.ones(1)))
+    with pytest.raises(ValueError, match=r"decoder\.temperature"):
+        export_model(model, tmp_path / "out")

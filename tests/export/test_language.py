@@ -1,4 +1,4 @@
-"""Export of language models to CTranslate2: the engine computes what fairseq does, and what it cannot is refused."""
+"""Export of language models to CTranslate2: the engine computes what fairseq does."""
 
 import json
 
@@ -8,10 +8,9 @@ import torch
 
 from fairseq_rope.__main__ import main
 from fairseq_rope.export import export_model
-from fairseq_rope.positions import POSITIONS
 
 from ..commands import failure
-from ..helpers import BOS, EOS, PAD, VOCABULARY, build_felt, build_with, sentences
+from ..helpers import BOS, EOS, PAD, VOCABULARY, build_felt, sentences
 from ..model_folders import language_run_folder
 from .engine import TOLERANCE, ctranslate2
 
@@ -77,14 +76,6 @@ def test_a_masked_models_features_are_those_of_fairseq_also_with_padding(case, t
     config = json.loads((tmp_path / "out/config.json").read_text())
     assert config["bos_token"] == "<s>" and config["max_source_positions"] == 64
     assert len(json.loads((tmp_path / "out/vocabulary.json").read_text())) == VOCABULARY
-
-
-def test_what_the_engine_cannot_express_is_refused_with_the_reason(tmp_path):
-    for kind, side, table in (("lm", "decoder", CAUSAL), ("mlm", "encoder", MASKED)):
-        for encoding in sorted(POSITIONS.keys() - table.keys()):
-            with pytest.raises(ValueError, match=f"--{side}-position {encoding}"):
-                export_model(build_with(encoding, kind), tmp_path / "out")
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_exports_runs_of_both_kinds(tmp_path, capsys):

@@ -27,12 +27,11 @@ def test_every_picture_is_written(tmp_path, capsys):
     draw(tmp_path, capsys, "bias", folder, "--length", "9", "--sentences", "3", "--by-distance")
 
 
-@pytest.mark.parametrize("arch", ["tupe_a_mlm_tiny", "tupe_r_lm_tiny"])
-def test_language_models_are_drawn_with_the_side_that_they_have(tmp_path, capsys, arch):
+def test_language_models_are_drawn_with_the_side_that_they_have(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    folder = language_run_folder(tmp_path / "run", arch)
-    draw(tmp_path, capsys, "tupe", folder, "--length", "9")
-    draw(tmp_path, capsys, "bias", folder, "--length", "9", "--sentences", "3")
+    draw(tmp_path, capsys, "tupe", language_run_folder(tmp_path / "masked", "tupe_a_mlm_tiny"), "--length", "9")
+    causal = language_run_folder(tmp_path / "causal", "tupe_r_lm_tiny")
+    draw(tmp_path, capsys, "bias", causal, "--length", "9", "--sentences", "3")
 
 
 def test_models_that_do_not_fit_give_one_line_and_no_file(tmp_path, capsys):

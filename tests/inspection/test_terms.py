@@ -144,13 +144,3 @@ def test_words_are_drawn_with_the_dictionary_s_frequencies_and_no_special_symbol
     assert words.shape == (200, 50)
     assert words.unique().tolist() == [VOCABULARY - 2, VOCABULARY - 1]
     assert abs((words == VOCABULARY - 1).float().mean() - 0.75) < 0.02
-
-
-def test_what_does_not_exist_is_refused():
-    model = build_with("linear", decoder_position="rope")
-    with pytest.raises(ValueError, match="linear attention"):
-        position_bias(model, "encoder", 9, 2)
-    for other in ("rope", "learned_untied"):  # the second learns such correlations, but adds no term of them alone
-        model = build_with("tupe_a", decoder_position=other)
-        with pytest.raises(ValueError, match=f"the encoding {other}"):
-            tupe_correlations(model, "decoder", 9)

@@ -90,13 +90,6 @@ def test_the_output_shifts_with_the_sentence_only_if_it_says_so(encoding):
         assert (change < 1e-4) == POSITIONS[encoding].shift_invariant, kind
 
 
-def test_the_state_dict_holds_parameters_and_no_derived_table(encoding):
-    for kind in KINDS:
-        model = build_felt(encoding, kind)
-        parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-        assert {name.split(".")[-1] for name in set(model.state_dict()) - parameters} == {"version"}
-
-
 def test_a_model_that_was_built_on_the_meta_device_computes_what_was_loaded(encoding):
     model = build_felt(encoding)
     with torch.device("meta"):

@@ -33,17 +33,6 @@ def test_the_chunked_causal_product_equals_the_masked_matrix():
 
 
 @pytest.mark.parametrize("feature_map", MAPS)
-@pytest.mark.parametrize("causal", [False, True])
-def test_padded_keys_are_in_neither_sum(feature_map, causal):
-    layer, (q, k, v) = attention(feature_map), torch.randn(3, B, H, 7, D)
-    padding = torch.zeros(B, 7, dtype=torch.bool)
-    padding[:, 5:] = True
-    masked = attend(layer, q, k, v, padding, causal)
-    alone = attend(layer, *(x[:, :, :5] for x in (q, k, v)), causal=causal)
-    torch.testing.assert_close(masked[:, :, :5], alone, **FP32)
-
-
-@pytest.mark.parametrize("feature_map", MAPS)
 def test_memory_grows_linearly_with_the_length(feature_map):
     for causal in (False, True):
         sizes = [largest_tensor(attention(feature_map), length, causal=causal) for length in (512, 2048)]

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from fairseq_rope.attention import PositionalMultiheadAttention
 from fairseq_rope.positions import POSITIONS
 from fairseq_rope.positions.alibi import slopes
-from fairseq_rope.positions.relative import distance_rows, distances, products_with_rows, t5_buckets
+from fairseq_rope.positions.relative import products_with_rows, t5_buckets
 
 from ..helpers import DEVICES, randomised, side_config, token_positions
 
@@ -91,16 +91,6 @@ def test_initial_values():
         values = encoding.get_parameter(parameter).detach()
         allowed = 5 * std / values.numel() ** 0.5  # five standard errors and more
         assert abs(values.std() - std) <= allowed and abs(values.mean()) <= allowed, (name, parameter)
-
-
-def test_distance_rows_hold_every_distance_once():
-    for query, key in ((range(5), range(5)), ((7,), range(8)), (range(3, 6), range(6))):
-        rows, row = distance_rows(token_positions(query), token_positions(key))
-        expected = torch.tensor([[[j - i for j in key] for i in query]])
-        assert torch.equal(rows[row[:, 0]], expected) and torch.equal(
-            distances(token_positions(query), token_positions(key)), expected
-        )
-        assert rows.diff().eq(1).all() and len(rows) == len(query) + len(key) - 1
 
 
 def test_buckets_as_in_the_paper():

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions, convert_layout
+from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions
 
-from ..helpers import FP32, build_with, decoder_input, same, sentences, side_config, token_positions
-from .equations import D, rotation_matrix
+from ..helpers import FP32, build_with, decoder_input, sentences, side_config, token_positions
+from .equations import D
 
 LAYOUTS = pytest.mark.parametrize("layout", ["interleaved", "half"])
 
@@ -22,15 +22,6 @@ def rotated(encoding, x, positions):
     """``x`` ``(..., T, D)`` at ``positions`` ``(T,)``."""
     context = encoding.prepare(token_positions(positions), token_positions(positions))
     return encoding.transform(x, x, **context)[0]
-
-
-@pytest.mark.parametrize("base", [10000.0, 500.0])
-def test_it_equals_the_rotation_matrix_of_the_paper(base):
-    x, positions = torch.randn(2, 3, 5, D), torch.tensor([0, 1, 7, 100, 4095])
-    actual = rotated(rope(base=base), x, positions)
-    for t, position in enumerate(positions.tolist()):
-        expected = x[..., t, :].double() @ rotation_matrix(position, base=base).T
-        torch.testing.assert_close(actual[..., t, :].double(), expected, **FP32)
 
 
 def plainly_rotated(_, x, positions, dim=D, layout="interleaved", base=10000.0, factor=1.0):
@@ -50,7 +41,7 @@ def plainly_rotated(_, x, positions, dim=D, layout="interleaved", base=10000.0, 
 @LAYOUTS
 @pytest.mark.parametrize("options", [{}, dict(dim=4), dict(base=500.0), dict(scaling="linear", scaling_factor=3.0)])
 def test_the_written_backward_pass_is_autograds_of_the_formula(options, layout):
-    encoding, positions = rope(layout=layout, **options), torch.tensor([0, 1, 7, 100, 1000])
+    encoding, positions = rope(layout=layout, **options), torch.tensor([0, 1, 7, 100, 4095])
     plain = {"factor" if name == "scaling_factor" else name: v for name, v in options.items() if name != "scaling"}
     for dtype in (torch.float, torch.bfloat16):
         values, weights = torch.randn(2, 2, 3, 5, D).to(dtype)
@@ -63,23 +54,6 @@ def test_the_written_backward_pass_is_autograds_of_the_formula(options, layout):
         torch.testing.assert_close(*outputs, **tolerance)
         torch.testing.assert_close(*gradients, **tolerance)
         assert not torch.allclose(gradients[0][..., 1:, :], weights[..., 1:, :])
-
-
-@pytest.mark.parametrize("dim", [0, 4])
-def test_a_converted_model_computes_the_same(dim):
-    model = build_with("rope", rope_dim=dim)
-    other = build_with("rope", rope_dim=dim, rope_layout="half", seed=5)
-    states = {"interleaved": model.state_dict()}
-    for layout, before in (("half", "interleaved"), ("back", "half")):
-        states[layout] = states[before]
-        for side in ("encoder", "decoder"):
-            to = "interleaved" if layout == "back" else layout
-            states[layout] = convert_layout(states[layout], num_heads=4, dim=dim or D, layout=to, side=side)
-    other.load_state_dict(states["half"])
-    source, target = sentences(3, 9), decoder_input(sentences(3, 8, seed=2))
-    with torch.no_grad():
-        torch.testing.assert_close(other(source, None, target)[0], model(source, None, target)[0], **FP32)
-    assert same(states["back"], states["interleaved"]) and not same(states["half"], states["interleaved"])
 
 
 def test_ntk_scaling_stretches_the_longest_wavelength_by_the_factor_and_keeps_the_shortest():

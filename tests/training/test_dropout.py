@@ -35,14 +35,6 @@ def test_the_gradient_passes_where_the_number_did():
         assert torch.allclose((out / x)[kept].float(), x.grad[kept].float(), rtol=1e-2)
 
 
-def test_the_same_seed_drops_the_same_numbers():
-    masks = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        masks.append(CpuDropout(0.3).train()(torch.ones(100)))
-    assert torch.equal(masks[0], masks[1]) and not torch.equal(masks[0], masks[2])
-
-
 def test_nothing_and_everything_are_dropped_exactly():
     for p in (0.0, 1e-7, 1.0):
         out = CpuDropout(p).train()(torch.ones(1000))
@@ -68,11 +60,7 @@ def test_the_names_for_retain_dropout_modules_are_fairseqs():
 
 def test_dropout_is_retained_in_the_modules_that_are_named():
     model = build_with("rope")
+    assert all(isinstance(m, CpuDropout) for m in model.modules() if isinstance(m, FairseqDropout))
     model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=["TransformerEncoder"])
     retained = [name for name, m in model.named_modules() if getattr(m, "apply_during_inference", False)]
     assert retained == ["encoder.dropout_module"]
-
-
-def test_a_model_has_no_other_dropout():
-    dropouts = [m for m in build_with("rope").modules() if isinstance(m, FairseqDropout)]
-    assert dropouts and all(isinstance(m, CpuDropout) for m in dropouts)

@@ -13,7 +13,7 @@ way back.
 import argparse
 import shutil
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, Tuple
 
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
@@ -68,7 +68,7 @@ def import_folder(folder: Path, out: Path) -> str:
     family = FAMILIES.get(str(values.given.get("model_type")))
     if family is None:
         raise values.error("model_type", f"must be one of {', '.join(FAMILIES)}, marian and m2m_100")
-    cfg = _training(values, family)
+    flags = _flags(values, family)
     pieces = read_vocabulary(folder / VOCABULARY)
     settings = read_settings(folder, values.given.get("tokenizer_class") or family.tokenizer)
     if len(pieces) != values.whole("vocab_size", 0):
@@ -76,6 +76,7 @@ def import_folder(folder: Path, out: Path) -> str:
     words, order = _dictionary(pieces)
     remedy = f"give the folder of a {family.model_class} with the {CONFIG} of its weights"
     taken = Taken(read_weights(folder), str(folder), remedy)
+    cfg = training("--task", "masked_lm", "--criterion", "fused_masked_lm", *flags)
     model, unused = names.to_plugin(taken, cfg.model, family, order, values.whole("type_vocab_size", 2))
     with making_folder(out) as made:
         save_run(made, {DICTIONARY: words}, cfg, model, {"config": values.given, "unused": unused})
@@ -84,8 +85,8 @@ def import_folder(folder: Path, out: Path) -> str:
     return f"{folder} as {family.arch}{_lost(family, unused)}"
 
 
-def _training(values: Values, family: Family) -> Any:
-    """fairseq's configuration of a training of the model.
+def _flags(values: Values, family: Family) -> List[str]:
+    """The words of a command line of ``fairseq-train`` that describe the model.
 
     Raises:
         CheckpointError: a value has a wrong type, or the model does something that this plugin's models do not.
@@ -101,7 +102,7 @@ def _training(values: Values, family: Family) -> Any:
     words = [f"--activation-fn={values.chosen('hidden_act', 'gelu', ACTIVATIONS)}", f"--max-positions={longest}"]
     words += [f"--tokens-per-sample={longest}", "--token-type-embedding", *values.flags(NUMBERS, FRACTIONS)]
     words += [] if values.switch("tie_word_embeddings", True) else ["--untie-weights-roberta"]
-    return training("--task", "masked_lm", "--criterion", "fused_masked_lm", "--arch", family.arch, *words)
+    return [f"--arch={family.arch}", *words]
 
 
 def _lost(family: Family, unused: Dict[str, Tensor]) -> str:

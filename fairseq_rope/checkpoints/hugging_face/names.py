@@ -26,11 +26,9 @@ class Family(NamedTuple):
     tokenizer: str  # the library's default
 
 
-FAMILIES = {
-    "roformer": Family("roformer", "RoFormerForMaskedLM", "rope", "roformer_mlm_base", 1536, "RoFormerTokenizer"),
-    "bert": Family("bert", "BertForMaskedLM", "learned", "transformer_learned_mlm_base", 512, "BertTokenizer"),
-}
-"""By the ``model_type`` in config.json."""
+ROFORMER = Family("roformer", "RoFormerForMaskedLM", "rope", "roformer_mlm_base", 1536, "RoFormerTokenizer")
+BERT = Family("bert", "BertForMaskedLM", "learned", "transformer_learned_mlm_base", 512, "BertTokenizer")
+FAMILIES = {family.model_type: family for family in (ROFORMER, BERT)}
 
 OURS = "encoder.sentence_encoder"
 LAYER = {
