@@ -8,7 +8,7 @@ Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 """
 
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Sequence
 
 from ..command import Failure, Parser, as_failure, say, to_path, whole_number
 from ..files import copy, read_json, remove_leftovers, sha256, write_text
@@ -101,7 +101,6 @@ def model_card(run: Path, checkpoints: int) -> str:
     if not prepared.is_text:
         documents = " --documents" if prepared.document_tokens else ""
         use = f'echo "..." | scripts/translate.sh {run.name}{documents}'
-    tests = "; ".join(_scores(run, prepared.sets)) or "not scored yet; after that, run scripts/average.sh again"
     versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
     lines = [
         f"# {record.arch}, {languages}",
@@ -111,20 +110,8 @@ def model_card(run: Path, checkpoints: int) -> str:
         f"- Data: {', '.join(amounts)} for training; {prepared.subwords}; {info.get('vocabulary', 0):,} types",
         f"- Training: the average of {checkpoints} checkpoints; `{record.flags}`",
         *([f"- Began with: {record.start}"] if record.start else []),
-        f"- Tests: {tests}",
+        "- Tests: `scores/` has a file for each test set that was scored",
         f"- Limits: one training, with seed {record.seed}; not tested on other kinds of text than those above",
         f"- Made with: commit {record.commit}; {versions}; {record.machine}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _scores(run: Path, sets: Dict[str, str]) -> List[str]:
-    """The figures of each test set of the present checkpoint, as far as they are there."""
-    found, checkpoint = [], sha256(run / "checkpoint.pt")
-    for path in sorted(run.glob("scores/*.json")):
-        scored = read_json(path, "remove it and run scripts/score.sh again")
-        if scored.get("checkpoint") != checkpoint:
-            continue
-        figures = ", ".join(f"{key} {entry['score']}" for key, entry in scored["scores"].items())
-        found.append(f"{sets.get(path.stem) or path.stem} ({scored['settings']}): {figures}")
-    return found
