@@ -7,4 +7,4 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 
-exec python "$RUN" pipeline.training.average "$@"
+exec python "$RUN" pipeline training.average "$@"

@@ -10,4 +10,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 keep_memory
 
-exec python "$RUN" pipeline.benchmark "$@"
+exec python "$RUN" pipeline benchmark.command "$@"

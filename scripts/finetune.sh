@@ -7,4 +7,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 keep_memory
 
-exec python "$RUN" pipeline.finetuning.finetune "$@"
+exec python "$RUN" pipeline finetuning.finetune "$@"

@@ -7,17 +7,11 @@
 Python looks for modules in the folder of the file that it runs: this one. ``PYTHONSAFEPATH`` is of Python 3.11.
 """
 
-import os
 import runpy
 import signal
 import sys
 
 if __name__ == "__main__":
-    for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
-        if getattr(sys, name) is None:  # closed, as some daemons have it
-            nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, number)
-            setattr(sys, name, os.fdopen(number, mode))
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports ends the process in silence
     del sys.argv[0]

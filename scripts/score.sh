@@ -6,4 +6,4 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 
-exec python "$RUN" pipeline.scoring.score "$@"
+exec python "$RUN" pipeline scoring.score "$@"

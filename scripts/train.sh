@@ -8,4 +8,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 use_environment
 keep_memory
 
-exec python "$RUN" pipeline.training.train "$@"
+exec python "$RUN" pipeline training.train "$@"

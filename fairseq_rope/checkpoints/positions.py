@@ -130,11 +130,11 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
     if kind != kind_of_arch(stored.arch):
         raise CheckpointError(f"{arch} is another kind of model than --arch {args.arch}")
     _, here = _new_model(state, args, seed)
-    for name in COMPUTED:
-        one, other = (getattr(options, name, None) or None for options in (stored, here))
-        if one != other:
-            flag = name.replace("_", "-")
-            raise CheckpointError(f"more than positions differs: --{flag} is {one} in the checkpoint, {other} here")
+    values = {name: [getattr(options, name, None) or None for options in (stored, here)] for name in COMPUTED}
+    others = [(name.replace("_", "-"), *pair) for name, pair in values.items() if pair[0] != pair[1]]
+    if others:
+        told = ", ".join(f"--{flag} is {one} in the checkpoint, {other} here" for flag, one, other in others)
+        raise CheckpointError(f"more than positions differs: {told}")
     fields = {name: getattr(args, name, None) for name in (*(f"{side}_position" for side in kind.sides), *LIMITS)}
     for name, options in encodings_of(args).values():  # with the defaults that the training will have
         fields.update({f"{POSITIONS[name].prefix}_{option}": value for option, value in vars(options).items()})

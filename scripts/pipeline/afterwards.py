@@ -16,15 +16,10 @@ COLUMNS = 80
 def afterwards(experiments: Sequence[Experiment]) -> str:
     """Sample translations of the first of these runs, and commands to try on it; empty if it ran elsewhere."""
     for experiment in experiments:
-        samples = _read(experiment)
+        samples = translations(experiment.folder, experiment.data, next(iter(experiment.subsets)))
         if samples:
             return "\n".join([*_samples(experiment, samples), "", *_commands(experiment.folder, samples[0][0])])
     return ""
-
-
-def _read(experiment: Experiment) -> List[List[str]]:
-    """Sources, translations and references from the first test set; empty if it ran elsewhere."""
-    return translations(experiment.folder, experiment.data, next(iter(experiment.subsets)))
 
 
 def _samples(experiment: Experiment, samples: Sequence[Sequence[str]]) -> List[str]:

@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, Iterator, List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, NoReturn, Optional, Sequence
 
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose help is the module's docstring, and whose errors are one line.
 
     Args:
-        behind: the program whose options follow ``--`` on the command line, if any.
+        behind: the program whose options follow ``--`` on the command line, if any: they become ``flags``.
     """
 
     def __init__(self, doc: Optional[str], behind: str = "", **kwargs: Any) -> None:
@@ -71,6 +71,14 @@ class Parser(argparse.ArgumentParser):
         style = argparse.RawDescriptionHelpFormatter
         kwargs.setdefault("prog", f"scripts/{script_name()}")
         super().__init__(description=doc, formatter_class=style, allow_abbrev=False, **kwargs)
+
+    def parse_args(self, words: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
+        if not self.behind:
+            return super().parse_args(words)
+        place = words.index("--") if "--" in words else len(words)
+        args = super().parse_args(words[:place])
+        args.flags = list(words[place + 1 :])
+        return args
 
     def error(self, message: str) -> NoReturn:
         name = self.prog.rsplit("/", 1)[-1]
@@ -93,16 +101,9 @@ def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
     return parse
 
 
-def seeds_of(parser: Parser, words: Sequence[str]) -> List[int]:
-    """Random seeds, each named once."""
-    try:
-        numbers = [whole_number(0)(seed) for seed in words]
-    except argparse.ArgumentTypeError as error:
-        parser.error(f"--seeds: {error}")
-    for number in numbers:
-        if numbers.count(number) > 1:
-            parser.error(f"--seeds names '{number}' twice: name it once")
-    return numbers
+def seeds(text: str) -> List[int]:
+    """For ``type=``: the random seeds in a word of the command line, which may have several."""
+    return [whole_number(0)(seed) for seed in text.split()]
 
 
 def decimal(least: float, most: float) -> Callable[[str], str]:
@@ -133,12 +134,6 @@ def not_empty(text: str) -> str:
 def to_path(text: str) -> Path:
     """For ``type=``: a path that is not empty."""
     return Path(not_empty(text))
-
-
-def split_at_dashes(words: Sequence[str]) -> Tuple[List[str], List[str]]:
-    """The words before and behind the first ``--``; without it, there are none behind."""
-    place = words.index("--") if "--" in words else len(words)
-    return list(words[:place]), list(words[place + 1 :])
 
 
 def check_name(name: str) -> None:

@@ -1,18 +1,19 @@
-"""One system with one seed: its steps, and what each of them reads and writes. Everything that trains walks them."""
+"""One system with one seed: its steps, and what each of them writes. Everything that trains walks them."""
 
 import contextlib
 import io
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 from .command import Failure, Signalled, say
-from .failures import last_error_in
+from .files import write_json
 from .lock import locked
-from .prepared import NAME
+from .processes import last_error_in
 from .recipes import Recipe
 from .results.collect import collect, translations, write_translations
-from .results.file import Result, read_result, set_aside, write_result
+from .results.file import Result, read_result
 from .scoring import evaluate, score
 from .scoring.table import table
 from .steps import read_stamp, stamp_path
@@ -24,16 +25,9 @@ class Step(NamedTuple):
     """A step, which does nothing if it was done with the same settings."""
 
     name: str
-    inputs: Sequence[Path]
     outputs: Sequence[Path]
-    work: Callable[[], None]
-
-    def run(self) -> None:
-        """Raises Failure if an input is missing, or the step fails."""
-        for path in self.inputs:
-            if not path.exists():
-                raise Failure(f"{path} is missing, without which '{self.name}' cannot begin: call again")
-        self.work()
+    run: Callable[[], None]
+    """Raises Failure if the step fails."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +56,13 @@ class Experiment:
 
     @property
     def steps(self) -> List[Step]:
-        prepared, trained = self.data / NAME, stamp_path(self.folder, "train")
-        model = self.folder / "checkpoint.pt"
         scores = [self.folder / f"scores/{subset}.json" for subset in self.subsets]
         averaging = ["--run", self.folder, "--data", self.data, "--last", self.recipe.score.average]
         return [
-            Step("train", [prepared], [trained], lambda: self.training().run()),
-            Step("average", [prepared, trained], [model], lambda: average.main(list(map(str, averaging)))),
-            Step("score", [prepared, model], scores, self._score),
-            Step("collect", scores, [self.file], self._collect),
+            Step("train", [stamp_path(self.folder, "train")], lambda: self.training().run()),
+            Step("average", [self.folder / "checkpoint.pt"], lambda: average.main(list(map(str, averaging)))),
+            Step("score", scores, self._score),
+            Step("collect", [self.file], self._collect),
         ]
 
     def run(self) -> None:
@@ -120,7 +112,7 @@ class Experiment:
         """Writes the result file; moves one of a finished run with other settings away."""
         result = self._collected()
         self.set_aside_another()
-        write_result(result, self.file)
+        write_json(self.file, result)
         if rows := translations(self.folder, self.data, next(iter(self.subsets))):
             write_translations(rows, self.file.with_suffix(".tsv"))
         with contextlib.suppress(ValueError):  # of matplotlib that is missing, and of models without such a picture
@@ -137,7 +129,9 @@ class Experiment:
     def set_aside_another(self) -> None:
         """Moves the result file of a finished run with other settings away."""
         if self._has_result(same=False):
-            set_aside(self.file)
+            old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
+            say(f"{self.file} is of a run with other settings: it moves to {old}")
+            self.file.rename(old)
 
     def reason(self, error: str = "") -> str:
         """Why a run is not finished: the last error of its training, or else ``error`` or the step that is missing."""
@@ -150,7 +144,8 @@ class Experiment:
     def collect_unfinished(self, reason: str) -> None:
         """Writes a result file with the reason why a run failed or was interrupted; a file with scores stays."""
         with contextlib.suppress(Failure, OSError):
-            write_result(self._collected(unfinished=reason), self.file)
+            if not self.file.is_file() or self.result().unfinished:
+                write_json(self.file, self._collected(unfinished=reason))
 
     def _collected(self, unfinished: str = "") -> Dict[str, Any]:
         what = (self.recipe.name, self.subsets, self.system.variant, unfinished, self.recipe.task.metric)

@@ -109,38 +109,27 @@ def _line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
-    """The content of a JSON file.
-
-    Raises:
-        Failure: the file is missing, damaged or cannot be read; the message names ``remedy``.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
-    except FileNotFoundError:
-        raise Failure(f"{path} not found: {remedy}") from None
-    except OSError as error:
-        raise Failure(f"{path} cannot be read ({error.strerror}): {remedy}") from None
-    except (ValueError, RecursionError):
-        raise Failure(f"{path} is not JSON, or damaged: {remedy}") from None
-
-
 def read_as(path: Path, kind: Type[Content], remedy: str, strict: bool = True) -> Content:
     """The content of a JSON file as a class of msgspec; if not ``strict``, numbers may be in quotes.
 
     Raises:
-        Failure: as of :func:`read_json`; it has another shape.
+        Failure: the file is missing, damaged or of another shape; the message names ``remedy``.
     """
-    content = read_json(path, remedy)
     try:
-        return msgspec.convert(content, kind, strict=strict)
-    except msgspec.ValidationError as error:
+        return msgspec.json.decode(path.read_bytes(), type=kind, strict=strict)
+    except FileNotFoundError:
+        raise Failure(f"{path} not found: {remedy}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Failure(f"{path}: {error}: {remedy}") from None
 
 
-def _refuse(constant: str) -> None:
-    """NaN and infinity are not JSON."""
-    raise ValueError(constant)
+def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
+    """The content of a JSON file, whatever its shape.
+
+    Raises:
+        Failure: as of :func:`read_as`.
+    """
+    return read_as(path, Any, remedy)
 
 
 def read_lines(path: Path) -> List[str]:

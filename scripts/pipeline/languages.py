@@ -2,26 +2,16 @@
 
 import argparse
 import re
-from typing import Any, Sequence
+from typing import Sequence
 
 FORM = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
-LONGEST = 40
-TAKEN = ("gz", "json")
-"""Endings that other files of prepared data have."""
-
-RULE = "letters and digits, with - or _ between them, as in en, zh-CN or pt_BR"
-
-
-def is_language(value: Any) -> bool:
-    """Whether a value can be a language code. The code becomes a part of file names, where dots separate the parts."""
-    fits = isinstance(value, str) and len(value) <= LONGEST and FORM.fullmatch(value)
-    return bool(fits) and value not in TAKEN
 
 
 def language(text: str) -> str:
-    """For ``type=``: a language code."""
-    if not is_language(text):
-        raise argparse.ArgumentTypeError(f"must be a language code ({RULE}), not {text[:60]!a}")
+    """For ``type=``: a language code. It becomes a part of file names, where dots separate the parts."""
+    if not FORM.fullmatch(text):
+        rule = "letters and digits, with - or _ between them, as in en, zh-CN or pt_BR"
+        raise argparse.ArgumentTypeError(f"must be a language code ({rule}), not {text[:60]!a}")
     return text
 
 

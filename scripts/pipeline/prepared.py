@@ -3,13 +3,12 @@
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Dict, Iterable, List, Literal, Tuple
+from typing import Any, Dict, Iterable, List, Literal, Tuple
 
 import msgspec
 
 from .command import Failure
 from .files import read_as, sha256
-from .languages import RULE, is_language
 from .steps import stamp_path
 
 NAME = "prepare.json"
@@ -24,7 +23,7 @@ class Prepared(msgspec.Struct, frozen=True):
     subwords: str = "bpe"
     """How words were split, and joined again: one of :data:`.text.TEXTS`."""
     hyphens: Literal["split", "kept"] = "split"
-    vocabulary_threshold: Annotated[int, msgspec.Meta(ge=0)] = 0
+    vocabulary_threshold: int = 0
     """Subwords that are rarer than this on their side of the training set were split; 0: none."""
     sha256: Dict[str, str] = {}
     """The hash of each file, by its name."""
@@ -34,15 +33,10 @@ class Prepared(msgspec.Struct, frozen=True):
     """The user's name of each set, by fairseq's: ``{"test1": "news"}``."""
     kind: Literal["pairs", "text"] = "pairs"
     """Whether it is text for language models, or pairs for translation."""
-    document_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    document_tokens: int = 0
     """The subwords of the largest training block of a document; 0: the text has no documents."""
     cleaned: Any = None
     """What ``scripts/prepare.sh`` says of its own splitting and cleaning, and nobody of data that a user binarised."""
-
-    def __post_init__(self) -> None:
-        for code in filter(None, (self.source, self.target)):
-            if not is_language(code):
-                raise ValueError(f"{code!a} is no language code ({RULE})")
 
     @property
     def is_text(self) -> bool:
@@ -66,8 +60,7 @@ class Prepared(msgspec.Struct, frozen=True):
     def title(self, subset: str) -> str:
         """The name of a set in tables: the user's, if it is clear."""
         name = self.sets.get(subset, "")
-        clear = name.isprintable() and list(self.sets.values()).count(name) == 1
-        return name if name and clear else subset
+        return name if list(self.sets.values()).count(name) == 1 else subset
 
     def check(self, files: Iterable[Path], remedy: str) -> None:
         """Raises Failure if a file does not have its hash; files without a hash pass."""
@@ -109,43 +102,30 @@ def read_prepared(folder: Path, remedy: str) -> Prepared:
     return read_as(path, Prepared, remedy, strict=False) if path.is_file() else Prepared()
 
 
-def one_dictionary(data: Path, languages: Iterable[str]) -> bool:
+def one_dictionary(data: Path) -> bool:
     """Whether all languages of prepared data have the same dictionary; True before the data are prepared."""
-    dictionaries = [data / "bin" / f"dict.{lang}.txt" for lang in languages]
-    return not all(path.is_file() for path in dictionaries) or len(set(map(sha256, dictionaries))) == 1
+    return len({sha256(path) for path in data.glob("bin/dict.*.txt")}) < 2
 
 
-def read_text_language(data: Path) -> Tuple[str, str]:
-    """The language of prepared text, twice.
+def read_languages(data: Path, is_text: bool = False) -> Tuple[str, str]:
+    """Source and target language of prepared data; of text its language, twice.
+
+    Args:
+        is_text: whether it must be text for language models, and not pairs.
 
     Raises:
-        Failure: there is no prepared text, ``prepare.json`` is damaged, or a binarised file is not whole.
+        Failure: there are no such data, ``prepare.json`` is damaged, or a binarised file is not whole.
     """
-    remedy = f"run scripts/prepare_text.sh --out {data}"
-    prepared = read_prepared(data, f"{remedy} again")
-    if not prepared.is_text:
+    script = f"scripts/{'prepare_text.sh' if is_text else 'prepare.sh'} --out {data}"
+    prepared = read_prepared(data, f"run {script} again")
+    if is_text and not prepared.is_text:
         what = "pairs for translation" if (data / NAME).is_file() else "no prepared data"
-        raise Failure(f"{data} has {what}, and language models need text: {remedy} first")
-    prepared.check_whole(data, f"{remedy} again")
-    return prepared.source, prepared.target
-
-
-def read_languages(data: Path) -> Tuple[str, str]:
-    """Source and target language of prepared data.
-
-    Raises:
-        Failure: there are no prepared data, ``prepare.json`` is damaged, or a binarised file is not whole.
-    """
-    remedy = f"run scripts/prepare.sh --out {data} again"
-    prepared = read_prepared(data, remedy)
-    if prepared.is_text:
+        raise Failure(f"{data} has {what}, and language models need text: run {script} first")
+    if prepared.is_text and not is_text:
         raise Failure(f"{data} has text for language models, not pairs for translation: see docs/language-models.md")
-    prepared.check_whole(data, remedy)
-    langs, pair = (prepared.source, prepared.target), f"{prepared.source}-{prepared.target}"
-    if all(langs):
-        if not all(any(data.glob(f"bin/*.{pair}.{lang}.idx")) for lang in langs):
-            raise Failure(f"{data / NAME} has the languages {pair}, and {data / 'bin'} has others: {remedy}")
-        return langs
+    prepared.check_whole(data, f"run {script} again")
+    if prepared.source and prepared.target:
+        return prepared.source, prepared.target
     if (data.parent / NAME).is_file() and data.name == "bin":
         raise Failure(f"{data} is a part of prepared data: give {data.parent}")
     if any(data.glob("dict.*.txt")):
@@ -153,4 +133,4 @@ def read_languages(data: Path) -> Tuple[str, str]:
             f"{data} is a folder of fairseq-preprocess: run scripts/prepare.sh --binarized {data} --out DATA, and give "
             "DATA here"
         )
-    raise Failure(f"{data} has no prepared data: run scripts/prepare.sh --out {data} first")
+    raise Failure(f"{data} has no prepared data: run {script} first")

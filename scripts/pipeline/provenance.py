@@ -1,7 +1,4 @@
-"""The conditions of a run: commit, versions, machine.
-
-``scripts/run.py pipeline.provenance`` prints the hash that the records of a copy without repository have.
-"""
+"""The conditions of a run: commit, versions, machine."""
 
 import hashlib
 import os
@@ -16,19 +13,18 @@ from typing import Any, Dict, Mapping, Optional
 import msgspec
 
 from .files import read_as, sha256, write_json
-from .paths import ROOT
 
 CODE = ("fairseq_rope", "scripts", "tests")
 """The folders of the program and its tests."""
 
-CPU_INFO = Path("/proc/cpuinfo")
 RECORD = "run.json"
 PACKAGES = ("fairseq", "fairseq-fixed", "torch", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "sentencepiece")
 
 
 class Record(msgspec.Struct):
-    """The entries of ``run.json`` that are read."""
+    """The entries of ``run.json`` that are read, in the folder of a run and in its result file."""
 
+    command: str = ""
     arch: str = ""
     task: str = "translation"
     seed: int = 0
@@ -36,13 +32,14 @@ class Record(msgspec.Struct):
     batch: str = ""
     max_update: int = 0
     average: int = 0
-    devices: Optional[str] = None
-    threads: Optional[str] = None
-    jobs: Optional[str] = None
+    devices: str = ""
+    threads: str = ""
+    jobs: str = ""
+    """How many trainings shared the machine."""
     products: str = ""
     start: str = msgspec.field(name="from", default="")
     """The training with which it began, or the name of a file, and its hash."""
-    machine: Optional[str] = None
+    machine: str = ""
     commit: Optional[str] = None
     versions: Dict[str, str] = {}
 
@@ -91,10 +88,15 @@ def code(root: Path) -> str:
     return commit(root) or f"code {code_hash(root)}"
 
 
+def cpu_info() -> str:
+    """What Linux says of the processors; empty on other systems."""
+    path = Path("/proc/cpuinfo")
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 def cpu_model() -> str:
     """The model of the first processor; empty if the system does not say."""
-    text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
-    return next(iter(re.findall(r"model name\s*: (.*)", text)), "")
+    return next(iter(re.findall(r"model name\s*: (.*)", cpu_info())), "")
 
 
 def machine() -> str:
@@ -126,7 +128,7 @@ def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: b
     now: Dict[str, Any] = {**{key: str(value) for key, value in record.items()}, **provenance(root)}
     if continues and path.is_file():
         before = read_record(path.parent)
-        if any(getattr(before, key) != now.get(key) for key in ("machine", "threads", "jobs", "devices")):
+        if any(getattr(before, key) != now.get(key, "") for key in ("machine", "threads", "jobs", "devices")):
             now.pop("jobs", None)
         now.update({key: _both(getattr(before, key), now[key]) for key in ("machine", "commit", "threads")})
         now["versions"] = {name: _both(before.versions.get(name), value) for name, value in now["versions"].items()}
@@ -134,10 +136,6 @@ def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: b
 
 
 def _both(before: Optional[str], now: Optional[str]) -> Optional[str]:
-    if before is None or now is None:
+    if not before or not now:
         return now
     return before if f", then {before}".endswith(f", then {now}") else f"{before}, then {now}"
-
-
-if __name__ == "__main__":
-    print(code_hash(ROOT))

@@ -5,7 +5,6 @@ flags of ``fairseq-train`` without their dashes. A recipe shares the data of the
 [data] or [prepare]. One that names no text consists of hyper-parameters: it is for data that are prepared already.
 """
 
-import ast
 import re
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Annotated, Any, Dict, List, Mapping, Optional, Tuple, Union
 import msgspec
 
 from .command import Failure
-from .languages import RULE, is_language
 from .paths import ROOT, SCRIPTS
 from .tasks import TASKS, Task
 
@@ -145,10 +143,8 @@ def load_recipe(option: str) -> Recipe:
         Failure: there is no such recipe, or its file is wrong; the message names the entry.
     """
     path = _find(option, Path())
-    _, tables, owner = _merged(path, ())
-    for name in ("source", "target"):
-        if not is_language(code := getattr(tables.data, name)):
-            raise Failure(f"{path}: '{name}' must be a language code ({RULE}), not {code!a}")
+    merged, owner = _merged(path, ())
+    tables = msgspec.convert(merged, Tables)
     if tables.train.get("task", "translation") not in TASKS:
         raise Failure(f"{path}: unknown 'task' {tables.train['task']!a}; there are: {' '.join(TASKS)}")
     if "optimizer" not in tables.train:
@@ -159,7 +155,7 @@ def load_recipe(option: str) -> Recipe:
     folder, shares = tables.data.folder, "" if named else owner.stem
     if tables.start:
         name, _, arch = tables.start.rpartition("/")
-        if not name or _merged(first := _find(name, path.parent), ())[2] != owner:
+        if not name or _merged(first := _find(name, path.parent), ())[1] != owner:
             raise Failure(f"{path}: 'from' is RECIPE/ARCH, and that recipe must share the data of this one")
         tables = msgspec.structs.replace(tables, start=f"{_option(first)}/{arch}")
     return Recipe(
@@ -196,35 +192,36 @@ def _find(option: str, folder: Path) -> Path:
     return path
 
 
-def _merged(path: Path, extending: Tuple[Path, ...]) -> Tuple[Dict[str, Any], Tables, Path]:
+def _merged(path: Path, extending: Tuple[Path, ...]) -> Tuple[Dict[str, Any], Path]:
     """The tables in a file, merged with those that it extends, and the file whose data it shares.
 
     Args:
         extending: the files that lead to this one.
     """
-    base: Dict[str, Any] = {}
-    before, owner = Tables(), path
     try:
         own = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=str)
-        if extends := own.pop("extends", None):
-            file = _find(str(extends), path.parent)
-            if file in (path, *extending):
-                raise Failure(f"{path}: extends itself")
-            base, before, owner = _merged(file, (path, *extending))
-        given = msgspec.convert(own, Tables).train
-        _choose_batch(path, given, base.get("train", {}))
-        merged = {**base, **own}
-        merged.update({key: {**base[key], **own[key]} for key in set(base) & set(own) if isinstance(own[key], dict)})
-        tables = msgspec.convert(merged, Tables)
-    except (ValueError, RecursionError) as error:  # of TOML, UTF-8 or msgspec
+        extends = own.pop("extends", None)
+        msgspec.convert(own, Tables)
+    except ValueError as error:  # of TOML, UTF-8 or msgspec
         raise Failure(f"{path}: {error}: see docs/own-data.md") from None
-    for flag, words in _flags(given).items():
-        if not all(map(is_literal, words)):
-            raise Failure(f"{path}: '{flag[2:]}' is {words[0]!a:.80}, which fairseq would run: give a name or numbers")
-    kinds = [TASKS.get(str(each.train.get("task", "translation"))) for each in (before, tables)]
-    is_text = [kind is not None and kind.is_text for kind in kinds]
-    same = (before.data, before.prepare) == (tables.data, tables.prepare) and is_text[0] == is_text[1]
-    return merged, tables, owner if same else path
+    base: Dict[str, Any] = {}
+    owner = path
+    if extends:
+        file = _find(str(extends), path.parent)
+        if file in (path, *extending):
+            raise Failure(f"{path}: extends itself")
+        base, owner = _merged(file, (path, *extending))
+    _choose_batch(path, own.get("train", {}), base.get("train", {}))
+    merged = {**base, **own}
+    merged.update({key: {**base[key], **own[key]} for key in set(base) & set(own) if isinstance(own[key], dict)})
+    return merged, owner if _data_of(merged) == _data_of(base) else path
+
+
+def _data_of(merged: Mapping[str, Any]) -> Tuple[Data, Mapping[str, Value], bool]:
+    """What recipes that share their data have in common: the text, how it is prepared, and whether it has no pairs."""
+    tables = msgspec.convert(merged, Tables)
+    task = TASKS.get(str(tables.train.get("task", "translation")))
+    return tables.data, tables.prepare, task is not None and task.is_text
 
 
 def _choose_batch(path: Path, own: Mapping[str, Value], base: Dict[str, Value]) -> None:
@@ -238,15 +235,3 @@ def _choose_batch(path: Path, own: Mapping[str, Value], base: Dict[str, Value]) 
         raise Failure(f"{path}: 'target-tokens' and '{by_hand[0]}' both choose the batch: leave one out")
     for key in ("target-tokens",) if by_hand else BATCH if "target-tokens" in own else ():
         base.pop(key, None)
-
-
-def is_literal(text: str) -> bool:
-    """Whether Python, which fairseq lets read some values, only reads literals and arithmetic in a text, or a name."""
-    if not set(text) & set("()[]{}'\"$"):
-        return True
-    kinds = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Load)
-    arithmetic = (ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop)
-    try:
-        return all(isinstance(node, (*kinds, *arithmetic)) for node in ast.walk(ast.parse(text, mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False

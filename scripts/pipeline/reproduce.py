@@ -14,18 +14,18 @@ import argparse
 import contextlib
 import logging
 import shlex
+from itertools import chain
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import device
-from .command import Failure, Parser, not_empty, run, seeds_of, split_at_dashes, to_path, whole_number, words_of
+from .command import Failure, Parser, not_empty, seeds, to_path, whole_number
 from .experiment import walk
 from .recipes import recipe_names
 from .sweep import Sweep
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
-    """The options of ``scripts/reproduce.sh``; ``flags`` are the words behind ``--``."""
-    options, flags = split_at_dashes(argv)
+    """The options of ``scripts/reproduce.sh``."""
     parser = Parser(doc, "fairseq-train")
     several = {"nargs": "+", "action": "extend"}
     known: List[Tuple[str, str, Dict[str, Any]]] = [
@@ -38,7 +38,8 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
          "none but those of --variant", several),
         ("--variant", "also run ARCH with these flags of fairseq-train, under the name NAME; repeat it for more",
          {"dest": "variants", "action": "append", "default": [], "metavar": '"NAME ARCH FLAGS"'}),
-        ("--seeds", "random seeds; all systems run with the first before any with the second (default: 1)", several),
+        ("--seeds", "random seeds; all systems run with the first before any with the second (default: 1)",
+         {**several, "type": seeds}),
         ("--out", "output folder: data/, ARCH/seedN/, results/, report/ (default: runs/RECIPE, or the folder of the "
          "recipe whose data it shares)", {"type": to_path}),
         ("--results", "folder with one small file per run; runs that have a matching one are skipped (default: "
@@ -55,16 +56,16 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     ]  # fmt: skip
     for name, text, how in known:
         parser.add_argument(name, help=text, **how)
-    args = parser.parse_args(options)
-    args.seeds = seeds_of(parser, words_of(args.seeds or ["1"]))
-    return argparse.Namespace(**vars(args), flags=flags)
+    args = parser.parse_args(argv)
+    args.seeds = list(dict.fromkeys(chain.from_iterable(args.seeds or [[1]])))
+    return args
 
 
 def words_of_config(config: Mapping[str, Any]) -> List[str]:
     """The same options from Snakemake's ``--config``, whose entries have their names, ``variants`` and ``flags``.
 
     Raises:
-        Failure: there is no recipe, or ``flags`` cannot be split.
+        Failure: there is no recipe.
     """
     if "recipe" not in config:
         raise Failure(f"no recipe: give --config recipe=NAME; there are: {' '.join(recipe_names())}")
@@ -73,18 +74,7 @@ def words_of_config(config: Mapping[str, Any]) -> List[str]:
     words = [str(config["recipe"]), *(f"--variant={variant}" for variant in variants)]
     for name in lists.keys() - {"recipe", "flags"}:
         words.append(f"--{name.replace('_', '-')}={' '.join(map(str, lists[name]))}")
-    try:
-        return [*words, "--", *(map(str, flags) if isinstance(flags, list) else shlex.split(str(flags)))]
-    except ValueError as error:
-        raise Failure(f"config entry 'flags' cannot be split into words ({error}): give a list of them") from None
-
-
-def reproduce(sweep: Sweep) -> None:
-    """Raises Failure if a run is not finished at the end."""
-    sweep.check_inputs()
-    sweep.prepare()
-    walk(sweep.experiments, lambda: sweep.make_report(quiet=True))
-    sweep.end()
+    return [*words, "--", *(map(str, flags) if isinstance(flags, list) else shlex.split(str(flags)))]
 
 
 def _do(sweep: Sweep, args: argparse.Namespace) -> None:
@@ -107,10 +97,8 @@ def main(argv: Sequence[str]) -> None:
     with device.one_of(args.gpus.split(",")) if args.gpus else contextlib.nullcontext():
         sweep = Sweep(args)
         if args.only:
-            _do(sweep, args)
-        else:
-            reproduce(sweep)
-
-
-if __name__ == "__main__":
-    run(main)
+            return _do(sweep, args)
+        sweep.check_inputs()
+        sweep.prepare()
+        walk(sweep.experiments, lambda: sweep.make_report(quiet=True))
+        sweep.end()

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Collection, Dict, List, Mapping, Optional, Sequence
 
-from .command import Failure, say
+from .command import Failure, check_name, say
 from .files import sha256
 from .steps import read_stamp, stamp_path
 
@@ -25,9 +25,6 @@ RESERVED = (
 )
 """Flags of fairseq-train that the scripts set themselves, or that would contradict the settings of the run."""
 
-COMPLETE = ("--save-interval",)
-"""Flags of fairseq-train that begin like a reserved one; other words that do so are abbreviations of it."""
-
 BEGIN_WITH = ("--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path")
 """Flags that name files with first values of parameters."""
 
@@ -37,9 +34,6 @@ BY_LAST_UPDATE = {
     "tri_stage": ("--phase-ratio", True),
 }
 """Schedulers by which all learning rates depend on the last update, if this flag is missing (False) or given (True)."""
-
-MULTIPLE = 8
-"""The size of a batch is a multiple of this: fairseq-train's default of ``--required-batch-size-multiple``."""
 
 
 def flags_in(words: Sequence[str]) -> Flags:
@@ -122,6 +116,7 @@ def is_unfinished(run: Path) -> bool:
 
 def check_data(run: Path, data: Path) -> None:
     """Raises Failure if the run was trained on other data, or if there are no data."""
+    check_name(str(data))
     line, settings = data_line(data), run / SETTINGS
     if settings.is_file() and line not in settings.read_text(encoding="utf-8").splitlines():
         raise Failure(f"{run} was trained on other data than {data} holds now: give the folder it was trained on")
@@ -130,8 +125,7 @@ def check_data(run: Path, data: Path) -> None:
 def check_flags(flags: Mapping[str, Sequence[str]], reserved: Collection[str] = RESERVED) -> None:
     """Raises Failure for a flag of fairseq-train that the scripts set themselves."""
     for name, values in flags.items():
-        abbreviates = len(name) > 2 and name not in COMPLETE and any(long.startswith(name) for long in reserved)
-        if abbreviates or any(re.match("-[ast]", word) for word in values):
+        if name in reserved or any(re.match("-[ast]", word) for word in values):
             raise Failure(
                 f"{name} does not go among the flags of fairseq-train: it has an option of its own, or is set here"
             )
@@ -150,26 +144,12 @@ def check_warmup(flags: Flags, max_update: int) -> None:
         say(f"the learning rate rises for {warmup} updates and training has {max_update}: give fewer --warmup-updates")
 
 
-def check_average(max_update: int, save_every: int, average: int, certain: bool = True) -> None:
-    """Raises Failure if a training makes fewer checkpoints than are to be averaged; the last update makes one.
-
-    Args:
-        certain: whether so many will be averaged; if not, the function only tells the user.
-    """
+def check_average(max_update: int, save_every: int, average: int) -> None:
+    """Raises Failure if a training makes fewer checkpoints than are to be averaged; the last update makes one."""
     made = -(-max_update // save_every)
-    if made >= average:
-        return
-    remedy = f"--save-every {max_update // average} or less" if max_update >= average else f"--max-update {average}"
-    message = (
-        f"{max_update} updates with a checkpoint every {save_every} make {made} checkpoint{'s' * (made > 1)}, but "
-        f"{average} are to be averaged: choose {remedy}"
-    )
-    if certain:
-        raise Failure(message)
-    say(f"{message}, or call average.sh with --last {made}")
-
-
-def batch_multiple(flags: Flags) -> int:
-    """The number of sentences of which the size of a batch is a multiple."""
-    given = " ".join(flags.get("--required-batch-size-multiple", []))
-    return int(given) if given.isdecimal() and int(given) else MULTIPLE
+    if made < average:
+        remedy = f"--save-every {max_update // average} or less" if max_update >= average else f"--max-update {average}"
+        raise Failure(
+            f"{max_update} updates with a checkpoint every {save_every} make {made} checkpoint{'s' * (made > 1)}, but "
+            f"{average} are to be averaged: choose {remedy}"
+        )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence
 
 from .command import Failure, say
-from .files import read_json, write_json
+from .files import read_as, write_json
 
 STAMPS = ".stamps"
 
@@ -63,8 +63,6 @@ def stamp_path(folder: Path, name: str) -> Path:
 
 def read_stamp(folder: Path, name: str) -> Dict[str, Any]:
     """The stamp of a step; empty if the step is not done, or its stamp is damaged."""
-    try:
-        stamp = read_json(stamp_path(folder, name), "")
-    except Failure:
-        return {}
-    return stamp if isinstance(stamp, dict) else {}
+    with suppress(Failure):
+        return read_as(stamp_path(folder, name), Dict[str, Any], "")
+    return {}

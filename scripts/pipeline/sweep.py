@@ -11,25 +11,17 @@ import shlex
 from pathlib import Path
 from typing import Any, List
 
-import msgspec
-
 from .afterwards import afterwards
 from .command import Failure, words_of
 from .corpus import blocks, lines, prepare, prepare_text, wmt14
 from .experiment import Experiment, table_of
-from .files import read_as, write_text
+from .files import read_json, write_text
 from .paths import ROOT
 from .prepared import NAME
 from .recipes import Recipe, load_recipe
 from .report import build
 from .settings import check_average, check_flags, flags_in, words_in
 from .systems import System, read_systems
-
-
-class Command(msgspec.Struct):
-    """The entry of ``prepare.json`` that says with which options the data were prepared."""
-
-    command: str
 
 
 class Sweep:
@@ -61,9 +53,6 @@ class Sweep:
         self.data = self.out / "data"
         self.results: Path = args.results or self.out / "results"
         self.report: Path = args.report or self.out / "report"
-        for folder in (self.out, self.results, self.report):
-            if folder.exists() and not folder.is_dir():
-                raise Failure(f"{folder} is no folder: name another one")
         self.runs = self.runs_of(recipe)
         self.downloads = recipe.data.download and not args.data
         self.raw: Path = self.out / "raw" if self.downloads else args.data or recipe.raw
@@ -79,8 +68,6 @@ class Sweep:
         if "document-tokens" in recipe.prepare:
             self.subsets |= blocks.titles(self.subsets)
         self.subsets["valid"] = recipe.data.valid  # decisions are made by it
-        if len(set(self.subsets.values())) < len(self.subsets):
-            raise Failure(f"the recipe {recipe.name} has two sets of one name: {', '.join(self.subsets.values())}")
         self.systems = read_systems(words_of(args.archs or recipe.archs), args.variants, args.baseline)
         self.experiments = [self.experiment(system, seed) for seed in args.seeds for system in self.systems]
         """All systems with the first seed, then all with the second."""
@@ -127,11 +114,7 @@ class Sweep:
                 raise Failure(f"{experiment.system.title}: {error}") from None
 
     def check_inputs(self) -> None:
-        """Raises Failure if a result file is damaged, a run with which others begin is missing, or the raw text is and
-        the recipe does not download it."""
-        for experiment in self.experiments:
-            if experiment.file.is_file():
-                experiment.result()
+        """Raises Failure if a run with which others begin is missing, or the raw text is and is not downloaded."""
         name, _, arch = self.recipe.start.rpartition("/")
         for seed in self.args.seeds if name else ():
             if not (self._start(seed) / "checkpoint.pt").is_file():
@@ -188,7 +171,7 @@ class Sweep:
         prepared, own = self.data / NAME, self.recipe.prepare_options
         if not prepared.is_file():
             return False
-        words = shlex.split(read_as(prepared, Command, f"remove {self.data}").command)
+        words = shlex.split(read_json(prepared).get("command", ""))
         options = words[words.index("--out") + 2 :] if "--out" in words else words
         files = self.raw.iterdir() if self.raw.is_dir() else ()
         newer = any(file.stat().st_mtime > prepared.stat().st_mtime for file in files)

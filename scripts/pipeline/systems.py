@@ -47,20 +47,13 @@ def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Option
     with as_failure():
         systems = [System(arch) for arch in match_architectures(archs)] + read
         match_architectures([system.arch for system in read] + ([baseline] if baseline else []))
-    if not systems:
-        raise Failure("--archs must not be empty without --variant")
     return systems
-
-
-def is_variant(name: str) -> bool:
-    """Whether a variant may have this name, which becomes part of the names of files."""
-    return re.fullmatch(r"[A-Za-z0-9_.]{1,100}", name) is not None
 
 
 def _read_variant(text: str) -> System:
     name, arch, *flags = [*text.split(), "", ""]
     flags = [flag for flag in flags if flag]
-    if not (is_variant(name) and re.fullmatch(r"\w+", arch) and flags) or set(text) & set("'\"\\"):
+    if not (re.fullmatch(r"[A-Za-z0-9_.]+", name) and re.fullmatch(r"\w+", arch) and flags) or set(text) & set("'\"\\"):
         raise Failure(
             '--variant is "NAME ARCH FLAGS" without further quotes, as in "half roformer_base --rope-layout=half", not '
             f"'{text}'"

@@ -15,10 +15,6 @@ class Task:
     """As fairseq calls it."""
     is_text: bool = False
     """Whether its data are documents, not pairs."""
-    prepare: str = "prepare.sh"
-    """The script that prepares its data."""
-    evaluate: str = "score.sh"
-    """The script that evaluates its models on a test set."""
     metric: str = "sacrebleu"
     """The figure that each evaluated test set has, by its key in JSON files."""
     predicts_all: bool = True
@@ -33,7 +29,7 @@ MASKED = ("transformer_learned_mlm_base", "roformer_mlm_base")
 
 
 def _text(name: str, criterion: str, archs: Tuple[str, ...], **values: object) -> Task:
-    fixed = dict(is_text=True, prepare="prepare_text.sh", evaluate="evaluate.sh", metric="perplexity", archs=archs)
+    fixed = dict(is_text=True, metric="perplexity", archs=archs)
     stock = f"fairseq_transformer_{'mlm' if archs is MASKED else 'lm'}_base:{criterion}:adam"
     return Task(name, **{**fixed, "stock": stock, **values})  # type: ignore[arg-type]
 
@@ -44,7 +40,7 @@ TASKS: Dict[str, Task] = {
         Task("translation"),
         _text("masked_lm", "masked_lm", MASKED, predicts_all=False),
         _text("language_modeling", "cross_entropy", ("transformer_sinusoidal_lm_base", "roformer_lm_base")),
-        _text("sentence_prediction", "sentence_prediction", MASKED, prepare="", evaluate="", metric=""),
+        _text("sentence_prediction", "sentence_prediction", MASKED, metric=""),
     )
 }
 """By the entry ``task`` of a recipe."""

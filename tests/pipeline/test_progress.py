@@ -42,8 +42,3 @@ def test_generation_is_passed_on_unchanged_and_counted(terminal):
 def test_the_rate_counts_new_updates_only(terminal):
     progress.train(["| Loaded checkpoint x.pt (epoch 3 @ 500 updates)", LINE % 510, LINE % 520], total=1000)
     assert (terminal[0].initial, terminal[0].n) == (500, 520)
-
-
-def test_without_a_terminal_there_is_no_bar(capsys):
-    progress.train([LINE % 5], total=10)
-    assert capsys.readouterr().err == ""

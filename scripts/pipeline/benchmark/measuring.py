@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from fairseq_rope import products
 
-from ..provenance import CPU_INFO, cpu_model
+from ..provenance import cpu_info, cpu_model
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "autocast": torch.bfloat16}
 """Name of a precision, to the type of its matrix products."""
@@ -177,7 +177,7 @@ def machine(device: torch.device) -> Dict[str, Any]:
     cpu = cpu_model() or platform.processor() or platform.machine()
     found: Dict[str, Any] = {"cpu": cpu, "cores": os.cpu_count(), "threads": torch.get_num_threads()}
     found["instructions"] = torch.backends.cpu.get_cpu_capability()
-    if CPU_INFO.exists() and "amx_bf16" in CPU_INFO.read_text(encoding="utf-8"):
+    if "amx_bf16" in cpu_info():
         found["instructions"] += " AMX"
     if device.type == "cuda":
         found["gpu"], found["cuda"] = torch.cuda.get_device_name(device), torch.version.cuda

@@ -24,16 +24,16 @@ MAX_LENGTH = 100_000
 Pair = Tuple[str, str]
 
 
-def find(prefix: str, lang: str) -> Path:
-    """The file of one side: ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+def find(prefix: str, end: str) -> Path:
+    """The file ``PREFIX.END``, or ``PREFIX.END.gz``; the end is mostly a language.
 
     Raises:
         Failure: both are missing.
     """
-    for name in (f"{prefix}.{lang}", f"{prefix}.{lang}.gz"):
+    for name in (f"{prefix}.{end}", f"{prefix}.{end}.gz"):
         if Path(name).is_file():
             return Path(name)
-    raise Failure(f"{prefix}.{lang} not found (nor with .gz): check the folder and the languages")
+    raise Failure(f"{prefix}.{end} not found (nor with .gz): check the folder and the end of the name")
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -149,10 +149,9 @@ def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> None:
     If too few pairs remain at the end, they are left out.
 
     Raises:
-        Failure: :func:`pairs` fails, or there are fewer pairs than ``sentences``.
+        Failure: :func:`pairs` fails.
     """
     each = pairs(prefix, langs)
     groups = iter(lambda: list(zip(*islice(each, sentences))), [])
     joined = ((" ".join(source), " ".join(target)) for source, target in groups if len(source) == sentences)
-    if not write_pairs(out, langs, joined):
-        raise Failure(f"{prefix}: too few pairs to join {sentences}")
+    write_pairs(out, langs, joined)

@@ -16,7 +16,7 @@ import logging
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from ..command import Failure, Parser, decimal, run, to_path, whole_number
+from ..command import Failure, Parser, decimal, to_path, whole_number
 from ..files import read_as, read_json, sha256, write_json
 from ..languages import language
 from ..prepared import NAME
@@ -217,7 +217,3 @@ def main(argv: Sequence[str]) -> None:
 
         return take_in(args)
     prepare(args)
-
-
-if __name__ == "__main__":
-    run(main)

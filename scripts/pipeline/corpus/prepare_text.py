@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
-from ..command import Failure, Parser, decimal, not_empty, run
+from ..command import Failure, Parser, decimal, not_empty
 from ..files import sha256
 from ..languages import language
 from .documents import HELD_OUT, copy_documents, find_files, is_json
@@ -83,7 +83,3 @@ def prepare(args: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str]) -> None:
     prepare(parse(argv, __doc__))
-
-
-if __name__ == "__main__":
-    run(main)

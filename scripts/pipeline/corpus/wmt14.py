@@ -17,7 +17,7 @@ from typing import Dict, Sequence
 
 from sacrebleu.utils import get_reference_files, get_source_file
 
-from ..command import Failure, Parser, not_empty, run, say, to_path
+from ..command import Failure, Parser, not_empty, say, to_path
 from ..files import replacing, write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..steps import Steps
@@ -104,7 +104,3 @@ def main(argv: Sequence[str]) -> None:
             outputs = [f"{name}.{lang}" for lang in LANGS]
             steps.step(name, outputs, lambda name=name: newstest(name, out))  # type: ignore[misc]
     say(f"WMT14 English-German: {out}")
-
-
-if __name__ == "__main__":
-    run(main)

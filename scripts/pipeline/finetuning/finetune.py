@@ -26,7 +26,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure, Parser, run, say, script_name, split_at_dashes, to_path, whole_number
+from ..command import Failure, Parser, say, script_name, to_path, whole_number
 from ..experiment import Experiment, Step, table_of, walk
 from ..files import read_lines, sha256, write_text
 from ..lock import locked
@@ -60,8 +60,7 @@ Cell = Dict[str, float]
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options; ``flags`` are the words behind ``--``, and ``command`` is all of it."""
-    words, flags = split_at_dashes(argv)
+    """The options; ``command`` is the command line."""
     parser, names = Parser(__doc__, "fairseq-train"), [*TASKS, "GLUE"]
     more: Dict[str, Any] = dict(nargs="+", action="extend")
     parser.add_argument("task", nargs="+", choices=names, metavar="TASK", help=f"{', '.join(names)} (all its tasks)")
@@ -75,8 +74,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     seeds = "seeds of each rate (default: the recipe's)"
     parser.add_argument("--seeds", type=whole_number(0), metavar="N", help=seeds, **more)
     parser.add_argument("--epochs", type=whole_number(1), metavar="N", help="epochs (default: the recipe's)")
-    args = parser.parse_args(words)
-    args.flags, args.command = flags, shlex.join([f"scripts/{script_name()}", *argv])
+    args = parser.parse_args(argv)
+    args.command = shlex.join([f"scripts/{script_name()}", *argv])
     return args
 
 
@@ -110,8 +109,6 @@ class FineTuning(Experiment):
         self.batch = int(recipe.flags["--batch-size"][0])
         self.examples = " ".join([self.task.settings, *map(sha256, self.task.files(args.data))])
         self.sets = self.task.read(args.data)
-        if not all(self.sets.values()):
-            raise Failure(f"{args.data}: {task} has no examples for one of its sets: give more")
         self.labels = [example.label for example in self.sets["valid"]]
         most_frequent = statistics.mode(example.label for example in self.sets["train"])
         self.chance = self.task.scores([most_frequent] * len(self.labels), self.labels)
@@ -126,12 +123,11 @@ class FineTuning(Experiment):
 
     @property
     def steps(self) -> List[Step]:
-        encoded = [self.data / "input0"]
         predictions = {cell: folder / "predictions.txt" for cell, folder in self.grid.items()}
         return [
-            Step("encode", [self.pretrained.checkpoint], encoded, self._encode),
-            *(Step("finetune", encoded, [path], partial(self._train, *cell)) for cell, path in predictions.items()),
-            Step("collect", [*predictions.values()], [self.file], self._collect),
+            Step("encode", [self.data / "input0"], self._encode),
+            *(Step("finetune", [path], partial(self._train, *cell)) for cell, path in predictions.items()),
+            Step("collect", [self.file], self._collect),
         ]
 
     def run(self) -> None:
@@ -268,7 +264,3 @@ def main(argv: List[str]) -> None:
         print(table_of(done))
     if unfinished := [str(tuning.folder) for tuning in tunings if tuning not in done]:
         raise Failure(f"not finished: {'; '.join(unfinished)}: see above; call again to go on")
-
-
-if __name__ == "__main__":
-    run(main)

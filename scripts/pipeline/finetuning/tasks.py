@@ -11,7 +11,7 @@ from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple, TypedDict
 
 from ..command import Failure
 from ..corpus.documents import objects, share
-from ..corpus.lines import raw_lines
+from ..corpus.lines import find, raw_lines
 from ..scoring.metrics.labels import LABELS
 
 
@@ -62,7 +62,7 @@ class FineTuningTask:
         Raises:
             Failure: a file is missing.
         """
-        return [_find(folder / self.name / f"{name}.tsv") for name in ("train", "dev")]
+        return [find(str(folder / self.name / name), "tsv") for name in ("train", "dev")]
 
     def read(self, folder: Path) -> Sets:
         """The examples of each set.
@@ -86,18 +86,6 @@ class FineTuningTask:
             yield Example(tuple(row[column] for column in self.sentences), label)
 
 
-def _find(path: Path) -> Path:
-    """The file, or the same with ``.gz``.
-
-    Raises:
-        Failure: both are missing.
-    """
-    for found in (path, path.with_name(f"{path.name}.gz")):
-        if found.is_file():
-            return found
-    raise Failure(f"{path} not found (nor with .gz): give the folder with the files of the tasks as --data")
-
-
 class Case(TypedDict):
     A: str
     B: str
@@ -115,7 +103,7 @@ class CaseMatching(FineTuningTask):
     """
 
     def files(self, folder: Path) -> List[Path]:
-        return [_find(folder / "input.jsonl")]
+        return [find(str(folder / "input"), "jsonl")]
 
     def read(self, folder: Path) -> Sets:
         (path,) = self.files(folder)

@@ -17,7 +17,7 @@ from typing import Dict, Sequence, Tuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 
-from ..command import Failure, Parser, run, to_path
+from ..command import Failure, Parser, to_path
 from ..files import remove_leftovers, write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..scoring.metrics import METRICS
@@ -99,7 +99,3 @@ def main(argv: Sequence[str]) -> None:
             write_text(path, content)
     print(answers(report))
     print(f"Report: {args.out / 'report.html'}")
-
-
-if __name__ == "__main__":
-    run(main)

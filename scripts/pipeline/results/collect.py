@@ -62,7 +62,10 @@ def collect(
         "run": {**info, "command": without_folders(info["command"], PLACES)},
         "training": _training(trained, read_stamp(run, "average").get("averaged", 0)),
         "data": _data(data / "prepare.json"),
-        "curve": _curves(trained),
+        "curve": {
+            "train": _curve(thinned(trained.train, POINTS)),
+            "valid": _curve(thinned(trained.valid, len(trained.valid) or 1)),
+        },
         "tests": {} if unfinished else {name: _test(run, subset, metric) for subset, name in subsets.items()},
     }
 
@@ -82,11 +85,6 @@ def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
         "devices": log.devices,
         "averaged": averaged,
     }
-
-
-def _curves(log: TrainLog) -> Dict[str, Any]:
-    """The learning curves."""
-    return {"train": _curve(thinned(log.train, POINTS)), "valid": _curve(thinned(log.valid, len(log.valid) or 1))}
 
 
 def _curve(points: List[Point]) -> Dict[str, List[float]]:

@@ -1,15 +1,15 @@
 """Result files: JSON of one run, made by ``scripts/reproduce.sh`` and read by the report."""
 
 import shlex
-import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import msgspec
 from msgspec import Struct
 
-from ..command import Failure, say
-from ..files import read_json, write_json
+from ..command import Failure
+from ..files import read_json
+from ..provenance import Record
 from ..scoring.metrics import METRICS, first_metric
 from ..scoring.scored import Scored
 from ..settings import normalised
@@ -18,21 +18,6 @@ FORMAT = "fairseq_rope result 1"
 """The entry ``format``, which identifies a result file."""
 
 REMEDY = "remove it, and run scripts/reproduce.sh again"
-
-
-class Run(Struct):
-    """How a run was made: what is read of ``run.json``."""
-
-    command: str
-    flags: str
-    versions: Dict[str, str]
-    machine: str
-    commit: Optional[str] = None
-    max_update: Union[int, str] = 0
-    threads: Union[int, str] = ""
-    jobs: Union[int, str] = ""  # trainings that shared the machine
-    batch: str = ""
-    start: str = msgspec.field(name="from", default="")  # the first parameters
 
 
 class Training(Struct):
@@ -55,7 +40,7 @@ class Result(Struct):
     variant: str
     arch: str
     seed: int
-    run: Run
+    run: Record
     training: Training
     data: Dict[str, Any]
     curve: Dict[str, Dict[str, List[Any]]]  # "train" and "valid": "updates", "seconds", "nll" in bits
@@ -108,7 +93,7 @@ def _result(path: Path, content: Any) -> Result:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise Failure(f"{path} is no result file of version '{FORMAT}': {REMEDY}")
     try:
-        result = msgspec.convert(content, Result)
+        result = msgspec.convert(content, Result, strict=False)  # in the record of the run, numbers are in quotes
     except msgspec.ValidationError as error:
         raise Failure(f"{path}: {error}: {REMEDY}") from None
     for name, test in result.tests.items():
@@ -133,25 +118,6 @@ def read_results(paths: Sequence[Path]) -> Tuple[List[Result], List[str], List[T
         except Failure as error:
             broken.append(str(error))
     return results, broken, others
-
-
-def write_result(result: Dict[str, Any], path: Path) -> None:
-    """Writes a result file; raises Failure if the result has no scores and the existing file has."""
-    if result.get("unfinished") and path.is_file():
-        try:
-            scored = bool(read_json(path)["tests"])
-        except (Failure, KeyError, TypeError):  # damaged
-            scored = False
-        if scored:
-            raise Failure(f"{path} has the scores of a finished run: name another file, or remove it")
-    write_json(path, result)
-
-
-def set_aside(path: Path) -> None:
-    """Renames a result file of a finished run, whose place one with other settings takes."""
-    old = f"{path}.old-{time.strftime('%Y%m%d-%H%M%S')}"
-    say(f"{path} is of a run with other settings: it moves to {old}")
-    path.rename(old)
 
 
 def without_folders(command: str, places: Mapping[str, str]) -> str:

@@ -17,11 +17,11 @@ import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
-from ..command import Failure, as_failure, check_name, run, whole_number
+from ..command import Failure, as_failure
 from ..files import read_json, sha256, write_json
 from ..lock import locked
 from ..paths import USER_DIR
-from ..prepared import NAME, read_text_language
+from ..prepared import NAME, read_languages
 from ..provenance import read_record
 from ..settings import check_data, data_line
 from ..steps import Steps
@@ -68,12 +68,8 @@ def read_blocks(checkpoint: Path) -> Blocks:
 
 
 def main(argv: List[str]) -> None:
-    parser = run_parser(__doc__, "prepare_text.sh")
-    tokens = "tokens to evaluate at once; it does not affect the scores (default: 8000)"
-    parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
-    options = parser.parse_args(argv)
+    options = run_parser(__doc__, "prepare_text.sh").parse_args(argv)
     checkpoint = averaged(options.run)
-    check_name(str(options.data))
     with locked(options.run):
         scored = _evaluate_once(options, checkpoint)
     print(table([(str(options.run), options.subset, scored.scores)]))
@@ -82,7 +78,7 @@ def main(argv: List[str]) -> None:
 def _evaluate_once(options: argparse.Namespace, checkpoint: Path) -> Scored:
     """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
-    read_text_language(data)
+    read_languages(data, is_text=True)
     check_data(run, data)
     check_subset(data, subset)
     task, digest = TASKS[read_record(run, "give the output of scripts/train.sh").task], sha256(checkpoint)
@@ -141,7 +137,3 @@ def figures(loss: float, perplexity: float, blocks: Blocks, tokens: int, tokens_
     if tokens_per_byte:
         scores["bits_per_byte"] = round(loss * tokens_per_byte, 3)
     return scores
-
-
-if __name__ == "__main__":
-    run(main)

@@ -8,9 +8,8 @@ from typing import Sequence
 
 from .. import progress
 from ..command import Failure
-from ..failures import last_error_in
 from ..files import remove_leftovers, replacing
-from ..processes import end
+from ..processes import end, last_error_in
 
 SAFE = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
 """Environment in which PyTorch runs no code from a checkpoint; before 2.6, fairseq's own loading would."""

@@ -54,19 +54,25 @@ def read_generated(path: Path, sentences: int) -> Generated:
     return Generated(hypotheses, targets, figures[0])
 
 
-def count_cut(path: Path, flags: Sequence[str]) -> int:
+def count_cut(path: Path, flags: Sequence[str], sources: Sequence[str]) -> int:
     """How many hypotheses have as many tokens as the search makes at most, and may be cut.
 
-    Limits that follow the length of the source (``--max-len-a``) are not looked at.
+    A hypothesis may be a little longer if its source stood in a batch with longer ones.
 
     Args:
         path: the output of fairseq-generate.
         flags: those of the training (``--max-target-positions``) and of fairseq-generate.
+        sources: the tokens of each source, which a limit with ``--max-len-a`` follows; without them it is left out.
     """
     given = {name: " ".join(words) for name, words in flags_in(flags).items()}
-    if float(given.get("--max-len-a", 0)):
+    factor, constant = float(given.get("--max-len-a", 0)), int(given.get("--max-len-b", LONGEST))
+    if factor and not sources:
         return 0
     positions = int(given.get("--max-target-positions", POSITIONS))  # </s> needs one of them
-    longest = min(int(given.get("--max-len-b", LONGEST)), positions - 1)
-    scores = [line.split()[1:] for line in read_lines(path) if line.startswith("P-")]  # of each token, and of </s>
-    return sum(len(of_tokens) > longest for of_tokens in scores)
+    cut = 0
+    for line in read_lines(path):
+        if line.startswith("P-"):
+            name, *scores = line.split()  # of each token, and of </s>
+            length = len(sources[int(name[2:])].split()) + 1 if factor else 0
+            cut += len(scores) > min(int(factor * length + constant), positions - 1)
+    return cut

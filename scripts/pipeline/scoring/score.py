@@ -14,9 +14,9 @@ import argparse
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ..command import BEAM, LENPEN, Failure, check_name, run, say, split_at_dashes, whole_number
+from ..command import BEAM, LENPEN, Failure, say
 from ..files import read_json, read_lines, sha256, write_json, write_text
 from ..languages import has_spaces
 from ..lock import locked
@@ -62,26 +62,22 @@ reference to the search (``--prefix-size``, ``--score-reference``), or have an o
 
 
 def main(argv: List[str]) -> None:
-    words, flags = split_at_dashes(argv)
     parser = run_parser(__doc__, "prepare.sh", "fairseq-generate")
     parser.add_argument("--beam", metavar="N", type=BEAM, default=4, help="size of the beam (default: 4)")
     parser.add_argument("--lenpen", metavar="X", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
-    tokens = "padded source tokens to translate at once; it does not affect the scores (default: 8000)"
-    parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
-    options = parser.parse_args(words)
-    for flag in (word.split("=", 1)[0] for word in flags):
+    options = parser.parse_args(argv)
+    for flag in (word.split("=", 1)[0] for word in options.flags):
         if re.match("--?[A-Za-z]", flag) and flag not in OF_THE_SEARCH:
             parser.error(f"{flag} does not go behind --: only flags of the search do that have no option here")
     checkpoint = averaged(options.run)
-    check_name(str(options.data))
     with locked(options.run):
-        scored, title = _score_once(options, flags, checkpoint)
+        scored, title = _score_once(options, checkpoint)
     print(table([(str(options.run), title, scored.scores)]))
 
 
-def _score_once(options: argparse.Namespace, flags: Sequence[str], checkpoint: Path) -> Tuple[Scored, str]:
+def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, str]:
     """The content of the score file, which it makes if it is missing; and the name of the test set in tables."""
-    run, data, subset = options.run, options.data, options.subset
+    run, data, subset, flags = options.run, options.data, options.subset, options.flags
     source, target = read_languages(data)
     check_data(run, data)
     again = f"run scripts/prepare.sh --out {data} again"
@@ -122,7 +118,9 @@ def _score_once(options: argparse.Namespace, flags: Sequence[str], checkpoint: P
         generated = generate([*command, *limits, *flags], checkpoint, out, len(read_lines(sides[1])))
         counts = read_json(data / f"raw/{subset}.json") if prepared.document_tokens else None
         texts, scores = score_text(generated, sides[0], sides[1], processing, counts)
-        if cut := count_cut(generated, [*limits, *flags]):
+        tokens_of = data / processing.tokens / f"{subset}.{source}"
+        sources = read_lines(tokens_of) if tokens_of.is_file() else []
+        if cut := count_cut(generated, [*limits, *flags], sources):
             say(f"{subset}: {cut} of {len(texts)} translations are as long as the search allows, and may be cut")
         settings = ", ".join([f"beam {options.beam}, lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])])
         head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
@@ -185,7 +183,3 @@ def by_document(texts: Texts, counts: Mapping[str, Any]) -> Texts:
 
     pairs = [[(hypothesis, reference) for _, hypothesis, reference in document] for document in documents]
     return Texts(whole(0), whole(1), whole(2), texts.lang, pairs)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 import msgspec
 
-from ..command import Failure, Parser, check_name, say, to_path
+from ..command import Failure, Parser, check_name, say, to_path, whole_number
 from ..files import read_as
 from ..settings import is_unfinished
 from ..steps import read_stamp
@@ -55,11 +55,13 @@ def read_scored(path: Path, remedy: str, metric: str = BLEU) -> Scored:
 
 
 def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
-    """A parser with the run, the data that the script ``prepare`` made, and the test set."""
+    """A parser with the run, the data that the script ``prepare`` made, the test set, and the size of a batch."""
     parser = Parser(doc, behind)
     parser.add_argument("--run", type=to_path, required=True, help="output of scripts/train.sh and scripts/average.sh")
     parser.add_argument("--data", type=to_path, required=True, help=f"output of scripts/{prepare}")
     parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
+    tokens = "source tokens to work on at once, with padding; it does not affect the scores (default: 8000)"
+    parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     return parser
 
 

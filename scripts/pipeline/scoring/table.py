@@ -31,14 +31,9 @@ def table(rows: Sequence[Row]) -> str:
             cells = [
                 f"{scores[key]['score']:.{metric.digits}f}" if key in scores else "-" for key, metric in metrics.items()
             ]
-            lines.append(line(_shortened(f"  {test}", room), cells))
+            lines.append(line(f"  {test}", cells))
     legend = _legend(list(metrics), rows[0][2])
     return "\n".join([*lines, "", *(fill(each, COLUMNS, subsequent_indent="  ") for each in legend)])
-
-
-def _shortened(text: str, most: int) -> str:
-    """The text without its middle if it is too long: names of sets often differ at the end."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 + 1 - most :]}"
 
 
 def _legend(keys: List[str], scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -125,8 +125,7 @@ class Text(ABC):
             types: of the source dictionary, without fairseq's own; none: they are not compared.
 
         Raises:
-            Failure: a file is missing, damaged or of other data, or a package is not installed; the message names
-                ``remedy``.
+            Failure: a file is missing, damaged or of other data; the message names ``remedy``.
         """
         if self.codes:
             self.learned = self.check_codes(self._file(self.codes, remedy), types, remedy)

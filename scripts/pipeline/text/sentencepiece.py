@@ -14,6 +14,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
+import sentencepiece
+
 from ..command import Failure, whole_number
 from ..files import replacing, write_json
 from .base import Text, known
@@ -78,7 +80,7 @@ class SentencePiece(Text):
     @staticmethod
     def read(path: Path, remedy: str) -> Any:
         """SentencePiece's processor with this model."""
-        processor = library().SentencePieceProcessor()
+        processor = sentencepiece.SentencePieceProcessor()
         try:
             processor.LoadFromSerializedProto(path.read_bytes())
         except RuntimeError:
@@ -91,19 +93,6 @@ class SentencePiece(Text):
             return bool(codes.piece_to_id(text) != codes.unk_id())
 
         return is_piece(token) or not all(map(is_piece, token))  # the library joins unknown characters to one token
-
-
-def library() -> Any:
-    """The package ``sentencepiece``.
-
-    Raises:
-        Failure: it is not installed.
-    """
-    try:
-        import sentencepiece
-    except ImportError:
-        raise Failure("SentencePiece is not installed: run scripts/install.sh, or pip install sentencepiece") from None
-    return sentencepiece
 
 
 def _apply(model: Any, lines: Sequence[str]) -> List[str]:
@@ -130,7 +119,7 @@ def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
         raise Failure(f"no pieces from {' and '.join(map(str, paths))}: {reason if small else error}") from None
     with replacing(out) as file:
         file.write(model)
-    return {"pieces": library().SentencePieceProcessor(model_proto=model).get_piece_size(), **numbers}
+    return {"pieces": sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size(), **numbers}
 
 
 def enough_pieces(paths: Sequence[Path]) -> int:
@@ -170,7 +159,7 @@ def train(paths: Sequence[Path], pieces: int) -> Tuple[bytes, Dict[str, Any]]:
         (Path(folder) / RULES).write_text(normalization_rules(), encoding="ascii")
         os.chdir(folder)  # the model holds the path
         try:
-            library().SentencePieceTrainer.train(
+            sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=sentences(paths, step),
                 model_writer=model,
                 model_type=KIND,

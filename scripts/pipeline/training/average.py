@@ -8,17 +8,19 @@ Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 """
 
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Sequence
 
-from ..command import Failure, Parser, as_failure, run, say, to_path, whole_number
-from ..files import copy, remove_leftovers, sha256, write_text
+from ..command import Failure, Parser, as_failure, say, to_path, whole_number
+from ..files import copy, read_json, remove_leftovers, sha256, write_text
 from ..lock import locked
 from ..prepared import NAME, read_prepared
 from ..provenance import read_record
 from ..recipes import Score
 from ..settings import check_data, is_unfinished
 from ..steps import Steps, read_stamp
-from .card import model_card
+
+DATA = ("documents", "pairs", "lines")
+"""Entries of ``prepare.json`` that say how much text there is in each set."""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -28,55 +30,21 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument(
         "--last", type=whole_number(1), metavar="N", help="average the last N (default: as the recipe says, else 5)"
     )
-    parser.add_argument(
-        "--upper", type=whole_number(0), metavar="N", help="ignore checkpoints of more than N updates (or epochs)"
-    )
-    parser.add_argument("--by", choices=("updates", "epochs"), help="kind of checkpoint (default: updates)")
-    parser.add_argument(
-        "--inputs", nargs="+", action="extend", metavar="FILE", help="average these files instead of the last ones"
-    )
     args = parser.parse_args(argv)
-    if args.inputs and (args.last or args.upper is not None or args.by):
-        parser.error("--inputs names the checkpoints: leave out --last, --upper and --by")
     folder = args.run / "checkpoints"
     if not folder.is_dir():
         raise Failure(f"{args.run} has no checkpoints: run scripts/train.sh --out {args.run} first")
     if not (args.data / NAME).is_file():
         raise Failure(f"{args.data} has no {NAME}: run scripts/prepare.sh or prepare_text.sh --out {args.data} first")
     check_data(args.run, args.data)
-    if not args.inputs and is_unfinished(args.run):
+    if is_unfinished(args.run):
         say(f"{args.run} is not trained to its end: this is the model so far")
     with locked(args.run):
-        if args.inputs:
-            paths = _named(folder, args.inputs)
-        else:
-            from fairseq_rope.checkpoints.average import find_checkpoints  # imports fairseq
+        from fairseq_rope.checkpoints.average import find_checkpoints  # imports fairseq
 
-            count = args.last or (read_record(args.run).average or Score().average)
-            with as_failure():
-                paths = find_checkpoints(folder, count, args.by or "updates", args.upper)
+        with as_failure():
+            paths = find_checkpoints(folder, args.last or read_record(args.run).average or Score().average)
         average(args.run, args.data, paths)
-
-
-def _named(folder: Path, words: Sequence[str]) -> List[Path]:
-    """The files that ``--inputs`` names; a word may have several. It tells the user of those from elsewhere.
-
-    Raises:
-        Failure: no file is named, one is missing, or one checkpoint is there twice.
-    """
-    paths = [Path(name) for word in words for name in ([word] if Path(word).is_file() else word.split())]
-    if not paths:
-        raise Failure("--inputs names no file")
-    seen: Dict[str, Path] = {}
-    for path in paths:
-        if not path.is_file():
-            raise Failure(f"{path}: no such checkpoint")
-        if other := seen.get(digest := sha256(path)):
-            raise Failure(f"{path} and {other} are the same checkpoint: name it once")
-        seen[digest] = path
-        if path.resolve().parent != folder.resolve():
-            say(f"{path} is not in {folder}: is it of this training?")
-    return paths
 
 
 def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
@@ -118,5 +86,32 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
     write_text(run / "README.md", model_card(run, len(paths)))
 
 
-if __name__ == "__main__":
-    run(main)
+def model_card(run: Path, checkpoints: int) -> str:
+    """The text of ``RUN/README.md``.
+
+    Args:
+        run: a model folder that is complete but for this file.
+        checkpoints: how many were averaged.
+    """
+    record, prepared = read_record(run), read_prepared(run, "run scripts/average.sh again")
+    info: Dict[str, Any] = read_json(run / NAME)
+    languages = prepared.source if prepared.is_text else f"{prepared.source} to {prepared.target}"
+    amounts = [f"{info[unit]['train']:,} {unit}" for unit in DATA if "train" in info.get(unit, {})]
+    use = f"scripts/evaluate.sh --run {run.name} --data DATA"
+    if not prepared.is_text:
+        documents = " --documents" if prepared.document_tokens else ""
+        use = f'echo "..." | scripts/translate.sh {run.name}{documents}'
+    versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
+    lines = [
+        f"# {record.arch}, {languages}",
+        "",
+        f"Use: `{use}`",
+        "",
+        f"- Data: {', '.join(amounts)} for training; {prepared.subwords}; {info.get('vocabulary', 0):,} types",
+        f"- Training: the average of {checkpoints} checkpoints; `{record.flags}`",
+        *([f"- Began with: {record.start}"] if record.start else []),
+        "- Tests: `scores/` has a file for each test set that was scored",
+        f"- Limits: one training, with seed {record.seed}; not tested on other kinds of text than those above",
+        f"- Made with: commit {record.commit}; {versions}; {record.machine}",
+    ]
+    return "\n".join(lines) + "\n"

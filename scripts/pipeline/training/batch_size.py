@@ -13,9 +13,11 @@ from fairseq.data import LanguagePairDataset, data_utils
 from fairseq_rope.checkpoints.model_folder import read_dictionary
 
 from ..command import Failure, as_failure, say
-from ..settings import MULTIPLE
 
 TOLERANCE = 0.1
+
+MULTIPLE = 8
+"""The size of a batch is a multiple of this: fairseq-train's default of ``--required-batch-size-multiple``."""
 
 
 def load(folder: Path, source: str, target: str, subset: str = "train") -> LanguagePairDataset:
@@ -80,7 +82,12 @@ def choose(
 
 
 def choose_flags(
-    folder: Path, languages: Tuple[str, str], target_tokens: int, devices: int, device_tokens: int, multiple: int
+    folder: Path,
+    languages: Tuple[str, str],
+    target_tokens: int,
+    devices: int,
+    device_tokens: int,
+    multiple: int = MULTIPLE,
 ) -> List[str]:
     """Chooses ``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and reports the result.
 

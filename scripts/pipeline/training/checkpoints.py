@@ -21,16 +21,6 @@ def newest_updates(folder: Path) -> int:
     return next((updates for updates, _ in by_updates(folder)), 0)
 
 
-def reached(folder: Path) -> int:
-    """Updates of the last checkpoint, whatever its name; 0 if there is none.
-
-    Raises:
-        Failure: the checkpoint cannot be loaded.
-    """
-    last = folder / LAST
-    return max(newest_updates(folder), updates_in(last) if last.is_file() else 0)
-
-
 def updates_in(path: Path) -> int:
     """The number of updates recorded in a checkpoint.
 
@@ -57,8 +47,9 @@ def _loaded(path: Path) -> Dict[str, Any]:
         return load_checkpoint(path)
 
 
-def repair(folder: Path, save_every: int) -> None:
-    """Makes training continue from the newest checkpoint that loads, with those before it that it would have.
+def repair(folder: Path, save_every: int) -> int:
+    """Makes training continue from the newest checkpoint that loads, with those before it that it would have; returns
+    the updates so far.
 
     A kill while fairseq writes leaves a damaged file, or one of more updates than ``checkpoint_last.pt``, which fairseq
     copies from it. Checkpoints by updates that are newer than the first one that loads are renamed to ``*.damaged``.
@@ -91,6 +82,7 @@ def repair(folder: Path, save_every: int) -> None:
             path.unlink()
     if reached and not reached % save_every and reached not in dict(others):
         copy(last, folder / f"checkpoint_0_{reached}.pt")
+    return reached or 0
 
 
 def _loaded_updates(path: Path) -> Optional[int]:

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import NoReturn, Optional, Sequence, Tuple
 
-import numpy as np
 import torch
 from fairseq import options
 from fairseq.data import Dictionary
@@ -15,45 +14,27 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq_rope.architectures import ARCHITECTURES, match_architectures
 from fairseq_rope.kinds import KINDS
 
-from ..command import Failure, as_failure, say
+from ..command import Failure, as_failure
 from ..settings import flags_in
 from .batch_size import load
 
 
 def check_options(folder: Path, languages: Optional[Tuple[str, str]], flags: Sequence[str]) -> argparse.Namespace:
-    """Checks the flags of fairseq-train, says how many pairs it leaves out, and returns the options.
+    """The options of fairseq-train in these flags.
 
     Args:
         folder: the binarised data.
         languages: source and target; None for text, whose blocks have the length that the flags say.
 
     Raises:
-        Failure: fairseq knows no such option or value, or sentences are too long for it.
+        Failure: fairseq knows no such option or value, or a sentence to validate on is too long for a batch, which
+            fairseq would find out at the first validation.
     """
     args = parse(flags)
-
-    def longer_sides(subset: str) -> np.ndarray:
-        """The tokens on the longer side of each pair, ``</s>`` counted."""
-        assert languages is not None
-        data = load(folder, *languages, subset)
-        return np.maximum(data.src_sizes, data.tgt_sizes)
-
-    if languages is not None and args.max_tokens:
-        lengths = longer_sides("train")
-        left_out, shortest, longest = int((lengths > args.max_tokens).sum()), int(lengths.min()), int(lengths.max())
-        if left_out == len(lengths):
-            raise Failure(
-                f"--max-tokens {args.max_tokens} is too small for every training pair: the longer sides have "
-                f"{shortest} to {longest} tokens: give {longest} or more"
-            )
-        if left_out:
-            say(
-                f"fairseq-train leaves out {left_out:,} of {len(lengths):,} training pairs, which have up to {longest} "
-                f"tokens on a side: --max-tokens is {args.max_tokens}"
-            )
     validates = not (args.disable_validation or args.skip_invalid_size_inputs_valid_test)
     if languages is not None and args.max_tokens_valid and validates:
-        longest = int(longer_sides("valid").max())
+        data = load(folder, *languages, "valid")
+        longest = int(max(data.src_sizes.max(), data.tgt_sizes.max()))
         if longest > args.max_tokens_valid:
             raise Failure(
                 f"a sentence of the validation set has {longest} tokens, but a batch has {args.max_tokens_valid} at "

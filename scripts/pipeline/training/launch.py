@@ -11,9 +11,8 @@ from typing import IO, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from .. import progress
 from ..command import Failure, say
-from ..failures import last_error_in
 from ..paths import RUN
-from ..processes import end
+from ..processes import end, last_error_in
 from .worker import GOING_ON
 
 RESTARTS = 3
@@ -42,9 +41,6 @@ class Machines(NamedTuple):
             raise Failure(f"NODES is {count} and NODE_RANK is {rank}: the rank counts from 0 to NODES - 1")
         if int(count) > 1 and not address:
             raise Failure(f"MASTER_ADDR is needed with NODES={count}: the address of the machine with NODE_RANK=0")
-        runs = environ.get("RUNS_AT_A_TIME", "1")
-        if not (runs.isdecimal() and int(runs)):
-            raise Failure(f"RUNS_AT_A_TIME must be a whole number, at least 1, not '{runs}'")
         return cls(int(count), int(rank), address, environ.get("MASTER_PORT", "29500"))
 
 

@@ -51,7 +51,7 @@ class TrainLog:
     @property
     def seconds(self) -> float:
         """Wall time, including validation and the writing of checkpoints."""
-        return _seconds(self)
+        return max((point.seconds for point in self.train + self.valid + self.epochs), default=0.0)
 
     @property
     def rate(self) -> float:
@@ -116,7 +116,7 @@ def _forget_behind(log: TrainLog, updates: int) -> float:
     log.train = [point for point in log.train if point.updates <= updates]
     log.valid = [point for point in log.valid if point.updates <= updates]
     log.epochs = [point for point in log.epochs if point.updates <= updates]
-    return _seconds(log)
+    return log.seconds
 
 
 def _time(line: str, before: datetime) -> datetime:
@@ -125,10 +125,6 @@ def _time(line: str, before: datetime) -> datetime:
         return datetime.fromisoformat(TIME.findall(line)[-1])
     except (IndexError, ValueError):
         return before
-
-
-def _seconds(log: TrainLog) -> float:
-    return max((point.seconds for point in log.train + log.valid + log.epochs), default=0.0)
 
 
 def _add(log: TrainLog, seconds: float, kind: str, values: Dict[str, Any], loss: str) -> None:

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
-from ..command import Failure, Parser, as_failure, check_name, run, say, split_at_dashes, to_path, whole_number
+from ..command import Failure, Parser, as_failure, check_name, say, to_path, whole_number
 from ..files import sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
-from ..prepared import one_dictionary, read_languages, read_text_language
+from ..prepared import one_dictionary, read_languages
 from ..provenance import RECORD, read_record, write_record
 from ..recipes import BATCH, load_recipe
 from ..settings import Flags, flags_in, words_in
@@ -44,8 +44,7 @@ SMALLER = "choose a smaller --device-tokens, or `-- --max-tokens` where that is 
 
 
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
-    """The options of ``scripts/train.sh``, and the words behind ``--`` as ``flags``."""
-    options, flags = split_at_dashes(argv)
+    """The options of ``scripts/train.sh``."""
     parser = Parser(doc, "fairseq-train")
     for name, text in (
         ("data", "output of scripts/prepare.sh or prepare_text.sh"),
@@ -74,9 +73,9 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         "--target-tokens, which spreads its batch over them, one per GPU)",
     }.items():
         parser.add_argument(f"--{name}", type=whole_number(1), help=text)
-    args = parser.parse_args(options)
+    args = parser.parse_args(argv)
     args.command = shlex.join(["scripts/train.sh", *argv])
-    return argparse.Namespace(**vars(args), flags=flags)
+    return args
 
 
 class Training:
@@ -113,7 +112,7 @@ class Training:
         self.max_update, self.save_every = args.max_update or max_update, args.save_every or save_every
         self.device_tokens = args.device_tokens or 4096
         self.target_tokens = self._target_tokens(flags, given)
-        if "--share-all-embeddings" in flags and not one_dictionary(self.data, self._languages()):
+        if "--share-all-embeddings" in flags and not one_dictionary(self.data):
             del flags["--share-all-embeddings"]
             flags["--share-decoder-input-output-embed"] = []
         self.flags: Flags = {**flags, **given}
@@ -140,13 +139,6 @@ class Training:
             raise Failure("--device-tokens has no effect beside --max-tokens: give `-- --max-tokens N` in its place")
         flags.setdefault("--max-tokens", [str(self.device_tokens)])
         return None
-
-    def _languages(self) -> Tuple[str, str]:
-        """Source and target language of the data; empty if they are not prepared."""
-        try:
-            return read_languages(self.data)
-        except Failure:
-            return "", ""
 
     @property
     def settings(self) -> str:
@@ -178,13 +170,14 @@ class Training:
         Raises:
             Failure: the training cannot begin or continue, or it fails; the message has the last error of its log.
         """
-        languages = read_text_language(self.data) if self.task.is_text else read_languages(self.data)
+        languages = read_languages(self.data, self.task.is_text)
         settings.data_line(self.data)  # raises Failure if there are none
         steps = Steps(self.out, self.settings)
         steps.setting(f"max-update {self.max_update}")
         if steps.is_done("train", "checkpoints"):
             return say("train: done before with the same settings")
-        settings.check_average(self.max_update, self.save_every, self.recipe.score.average, bool(self.args.recipe))
+        if self.args.recipe:  # without one, average.sh says how many there are
+            settings.check_average(self.max_update, self.save_every, self.recipe.score.average)
         settings.check_warmup(self.flags, self.max_update)
         import fairseq_rope  # noqa: F401  (fairseq alone would set up the log)
 
@@ -267,7 +260,8 @@ class Training:
         if self.target_tokens:
             from .batch_size import choose_flags
 
-            sizes = (self.target_tokens, devices, self.device_tokens, settings.batch_multiple(self.flags))
+            multiple = map(int, self.flags.get("--required-batch-size-multiple", []))
+            sizes = (self.target_tokens, devices, self.device_tokens, *multiple)
             flags += choose_flags(self.data / "bin", languages, *sizes)
         if gpus > 1 and devices == 1:
             flags += ["--distributed-world-size", "1"]
@@ -295,8 +289,7 @@ class Training:
     ) -> None:
         """Writes the record of the run, trains, and names the last checkpoint."""
         with locked(self.folder):
-            checkpoints.repair(self.folder, self.save_every)
-        reached = checkpoints.reached(self.folder)
+            reached = checkpoints.repair(self.folder, self.save_every)
         library = self._products(continues=reached > 0)
         self._record(command, batch, processes, library, continues=reached > 0)
         if first and reached == 0:
@@ -356,7 +349,3 @@ class Training:
 
 def main(argv: Sequence[str]) -> None:
     Training(parse(argv, __doc__)).run()
-
-
-if __name__ == "__main__":
-    run(main)

@@ -19,7 +19,7 @@ from fairseq_rope.translation import RoFormerModel
 
 from ..command import LONGEST, say
 from ..files import read_json
-from ..provenance import CPU_INFO
+from ..provenance import cpu_info
 
 WORKER_TOKENS = 1000
 """Padded source tokens that a worker of CTranslate2 translates at once on a CPU; more were slower (two workers of one
@@ -128,7 +128,7 @@ def _full(found: Sequence[Sized], max_length: int) -> int:
 
 def saturates(quantization: Optional[str]) -> bool:
     """Whether sums of integer products may leave their range: with AVX2 they are of 16 bits, with VNNI of 32."""
-    instructions = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
+    instructions = cpu_info()
     return (quantization or "").startswith("int") and "avx2" in instructions and "vnni" not in instructions
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Iterator, List, Sequence, TypeVar
 
 from tqdm import tqdm
 
-from ..command import BEAM, LENPEN, Failure, Parser, as_failure, run, say, script_name, to_path
+from ..command import BEAM, LENPEN, Failure, Parser, as_failure, say, script_name, to_path
 from ..languages import language
 
 if TYPE_CHECKING:
@@ -158,7 +158,3 @@ def _chunks(items: Sequence[Item], label: str, size: int = CHUNK) -> Iterator[Se
 
 def _may_be_cut(translator: "Translator") -> str:
     return f"may be cut, as the search ends after {translator.engine.max_length} tokens: split long sentences"
-
-
-if __name__ == "__main__":
-    run(main)

@@ -7,7 +7,7 @@ import shlex
 import torch
 
 from pipeline.benchmark import measuring
-from pipeline.benchmark.__main__ import main
+from pipeline.benchmark.command import main
 from pipeline.paths import ROOT
 from pipeline.provenance import code
 

@@ -8,7 +8,7 @@ from fairseq.modules import MultiheadAttention
 from fairseq.optim.adam import FairseqAdam
 
 from fairseq_rope import RoFormerModel
-from pipeline.benchmark.__main__ import main
+from pipeline.benchmark.command import main
 from pipeline.benchmark.models import dictionary, flops, make_batch
 from pipeline.benchmark.train import Candidate, build_trainer
 from pipeline.command import Failure

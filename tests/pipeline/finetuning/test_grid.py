@@ -19,7 +19,7 @@ def test_the_learning_rate_with_the_best_median_counts():
 
 
 def test_flags_that_contradict_the_schedule_are_refused():
-    for flag in ("--lr", "--max-epoch", "--update-freq", "--init-token", "--max-tok", "--ranking-head-name"):
+    for flag in ("--lr", "--max-epoch", "--update-freq", "--init-token", "--max-tokens", "--ranking-head-name"):
         with pytest.raises(Failure, match=flag):
             check_flags({flag: ["1"]}, FIXED)
     check_flags(flags_in(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"]), FIXED)

@@ -3,8 +3,9 @@
 import random
 from functools import cache
 
+from pipeline.files import write_json
 from pipeline.report.recipe import read_report
-from pipeline.results.file import FORMAT, write_result
+from pipeline.results.file import FORMAT
 from pipeline.scoring.statistics import bleu, columns, rows
 
 SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "transformer_learned_tiny"
@@ -68,7 +69,7 @@ def result(folder, arch, seed=1, variant="", flags="", updates=20, run=None, tra
         **(more or {}),
     }
     path = folder / f"{made['recipe']}-{arch}-{variant}-seed{seed}.json"
-    write_result(made, path)
+    write_json(path, made)
     return path
 
 

@@ -1,13 +1,11 @@
 """Result files of runs: what they hold, what is refused, and what there is of a run that did not finish."""
 
-import json
-
 import pytest
 
 from pipeline.command import Failure
-from pipeline.files import read_json, to_text, write_json
+from pipeline.files import read_json, write_json
 from pipeline.results.collect import collect, translations, write_translations
-from pipeline.results.file import read_result, without_folders, write_result
+from pipeline.results.file import read_result, without_folders
 from pipeline.steps import stamp_path
 
 from ..report.made_results import scored
@@ -33,7 +31,7 @@ def test_a_result_file_has_what_the_report_needs(finished, tmp_path):
     assert list(test) == ["subset", "sentences", "settings", "scores", "statistics"]
     assert (test["subset"], test["statistics"]) == ("test1", STATISTICS)
     path = tmp_path / "r/x.json"
-    write_result(result, path)
+    write_json(path, result)
     assert read_json(path) == result and max(map(len, path.read_text().splitlines())) > 100, "a column on one line"
     read = read_result(path)
     assert (read.name, read.seed, read.tests["test_long"].statistics) == ("roformer_tiny (x)", 3, STATISTICS)
@@ -73,7 +71,7 @@ def test_of_a_run_that_was_killed_there_is_what_its_log_has(finished, tmp_path):
     result = result_of(finished, unfinished=f"killed\n in {finished[0]}/train.log and {finished[1]}")
     assert result["unfinished"] == "killed in RUN/train.log and DATA" and result["tests"] == {}
     assert result["curve"]["valid"]["updates"] == [20, 30] and result["training"]["updates"] == 30
-    write_result(result, tmp_path / "r/x.json")
+    write_json(tmp_path / "r/x.json", result)
     assert read_result(tmp_path / "r/x.json").unfinished
 
 
@@ -85,17 +83,6 @@ def test_a_run_that_failed_before_its_first_update_has_none(finished, lines):
     result = result_of(finished, unfinished="killed")
     assert [result["training"][key] for key in ("updates", "target_tokens", "seconds", "averaged")] == [0, 0, 0, 0]
     assert result["curve"]["train"] == {"updates": [], "seconds": [], "nll": []}
-
-
-def test_an_unfinished_run_never_replaces_scores(finished, tmp_path):
-    path, scores, result = tmp_path / "out.json", to_text(result_of(finished)), result_of(finished, unfinished="killed")
-    path.write_text(scores)
-    with pytest.raises(Failure, match=r"out\.json has the scores of a finished run"):
-        write_result(result, path)
-    assert path.read_text() == scores
-    path.write_text(scores[:50])  # damaged
-    write_result(result, path)
-    assert json.loads(path.read_text()) == result
 
 
 def test_translations_are_a_few_sentences_of_the_whole_set_in_a_table(finished, tmp_path):

@@ -54,16 +54,20 @@ def test_the_translation_of_an_empty_source_is_empty(tmp_path):
 def test_hypotheses_at_the_limit_of_their_length_are_counted(tmp_path):
     lines = [f"P-{i}\t{' '.join(['-0.1'] * (tokens + 1))}" for i, tokens in enumerate((2, 199, 200, 1023))]
     path = written(tmp_path, "\n".join(["H-0\t-0.1\tx", *lines]))
+    sources = ["a b c d"] * 4
     for flags, count in (
         ([], 2),
         (["--max-len-b", "2"], 4),
         (["--max-len-b=201"], 1),
         (["--max-len-b", "2000"], 1),
-        (["--max-len-a", "1.2"], 0),
+        (["--max-len-a", "2"], 1),
+        (["--max-len-a", "2", "--max-len-b", "189"], 3),
+        (["--max-len-a", "2", "--max-len-b", "190"], 2),
         (["--max-target-positions", "200"], 3),
         (["--max-target-positions", "1025", "--max-len-b", "2000"], 0),
     ):
-        assert count_cut(path, flags) == count
+        assert count_cut(path, flags, sources) == count
+    assert count_cut(path, ["--max-len-a", "2"], []) == 0
 
 
 @pytest.mark.parametrize("space", ["\u2028", "\x85", "\x1c", "\x0b", "\r", "\u00a0"])

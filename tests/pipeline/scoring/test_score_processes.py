@@ -18,7 +18,7 @@ def started(fake, *options):
     """The command in a process of its own."""
     environ = {**ENVIRONMENT, **preloaded(), "SCRIPT": "score.sh"}
     environ["PATH"] = f"{fake.folder}:{environ['PATH']}"
-    return start("python", "-m", "pipeline.scoring.score", *fake.arguments(*options), env=environ)
+    return start("python", "-m", "pipeline", "scoring.score", *fake.arguments(*options), env=environ)
 
 
 def wait_for(path):

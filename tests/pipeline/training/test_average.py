@@ -63,27 +63,6 @@ def test_as_many_are_averaged_as_the_recipe_of_the_training_says(run):
         assert stamp(run)["averaged"] == count
 
 
-def test_named_checkpoints_are_averaged_once_each_and_those_from_elsewhere_are_told(run, tmp_path, capsys):
-    first, second = (run / f"checkpoints/checkpoint_1_{updates}.pt" for updates in (2, 4))
-    other = checkpoint(tmp_path / "other", "checkpoint_1_2.pt", 6)
-    copied = shutil.copy(second, run / "checkpoints/checkpoint_last.pt")
-
-    def named(*paths):
-        average.main(["--run", str(run), "--data", str(tmp_path / "data"), "--inputs", *map(str, paths)])
-        return capsys.readouterr().err
-
-    assert "of this training" not in named(first, f"{second}") and stamp(run)["averaged"] == 2
-    assert f"{other} is not in {run}/checkpoints: is it of this training?\n" in named(first, other)
-    for twice in ((first, second, first), (second, copied)):
-        with pytest.raises(Failure, match=r"^\S+ and \S+ are the same checkpoint: name it once$"):
-            named(*twice)
-    with pytest.raises(Failure, match="--inputs names no file"):
-        named(" ")
-    with pytest.raises(Failure, match="none: no such checkpoint"):
-        named(first, "none")
-    assert stamp(run)["averaged"] == 2
-
-
 def test_one_command_at_a_time_averages_in_a_run(run, monkeypatch):
     monkeypatch.setattr(average, "locked", lambda folder: locked(folder, wait=0))
     with locked(run), pytest.raises(Failure, match="another command works in"):

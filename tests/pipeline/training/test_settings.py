@@ -94,7 +94,7 @@ def test_other_data_are_another_run(data):
 
 
 @pytest.mark.parametrize(
-    "flag", ["--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau", "--seed=2", "--max-upd"]
+    "flag", ["--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau", "--seed=2", "--max-update"]
 )
 def test_flags_that_would_spoil_a_training_are_refused(data, flag):
     with pytest.raises(Failure, match=flag.split("=")[0]):

@@ -134,12 +134,6 @@ def test_a_run_has_the_name_of_the_training_in_its_recipe_only_if_it_begins_with
         assert training(data, "--recipe", "multi30k_cpu_swap", "--from", tmp_path / folder).beginning == known
 
 
-def test_without_a_recipe_too_few_checkpoints_are_said(data, trainings, capsys):
-    training(data).run()
-    said = "1 checkpoint, but 5 are to be averaged: choose --save-every 1 or less, or call average.sh with --last 1\n"
-    assert said in capsys.readouterr().err and trainings == [0]
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -149,10 +143,6 @@ def test_without_a_recipe_too_few_checkpoints_are_said(data, trainings, capsys):
         (["--shaw-clip", "3"], "^fairseq-train: --shaw-clip belongs to the encoding shaw, which neither side uses"),
         (["--fp16", "--tpu"], "^fairseq-train: Cannot combine --fp16 and --tpu"),
         (["--max-tokens", "5"], "^a sentence of the validation set has 35 tokens, but a batch has 5 at most: give"),
-        (
-            ["--max-tokens", "3", "--max-tokens-valid", "99"],
-            "^--max-tokens 3 is too small for every training pair: the longer sides have 4 to 40 tokens: give 40 or",
-        ),
     ],
 )
 def test_options_that_fairseq_train_would_refuse_are_refused_before_anything_is_written(
@@ -163,12 +153,6 @@ def test_options_that_fairseq_train_would_refuse_are_refused_before_anything_is_
     with pytest.raises(Failure, match=message):
         training(data, "--", *flags).run()
     assert sorted(data.parent.rglob("*")) == before and trainings == [0]
-
-
-def test_pairs_that_fairseq_train_leaves_out_are_counted(data, trainings, capsys):
-    training(data, "--", "--max-tokens", "36").run()
-    said = "fairseq-train leaves out 1 of 3 training pairs, which have up to 40 tokens on a side: --max-tokens is 36\n"
-    assert said in capsys.readouterr().err and trainings == [0]
 
 
 def test_options_of_fairseq_train_are_told_their_place(data, capsys):

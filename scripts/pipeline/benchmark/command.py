@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Sequence
 
 import torch
 
-from ..command import Failure, Parser, run, split_at_dashes, to_path, whole_number
+from ..command import Failure, Parser, to_path, whole_number
 from ..files import read_json, write_json
 from ..paths import ROOT
 from ..provenance import code
@@ -21,7 +21,7 @@ from .measuring import machine, quiet
 def build_parser() -> Parser:
     from . import decode, train  # fairseq may speak when it is imported
 
-    parser = Parser(__doc__)
+    parser = Parser(__doc__, "fairseq-train")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{train,decode}")
     for name, module in (("train", train), ("decode", decode)):
         command = commands.add_parser(name, help=module.__doc__, doc=module.__doc__)
@@ -45,9 +45,7 @@ def as_table(rows: List[Dict[str, Any]]) -> str:
 
 def main(argv: Sequence[str]) -> None:
     quiet()
-    options, flags = split_at_dashes(argv)
-    args = build_parser().parse_args(options)
-    args.flags = flags
+    args = build_parser().parse_args(argv)
     if args.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # fairseq would compute the norm of the gradients on a GPU
     if args.device == "cuda" and not torch.cuda.is_available():
@@ -58,7 +56,7 @@ def main(argv: Sequence[str]) -> None:
         args.out = args.out / f"benchmark-{args.command}-{args.device.type}.json"
     if args.out and args.out.exists() and read_json(args.out).get("command") != command:
         raise Failure(f"{args.out} has the figures of another command: name another file, or remove this one")
-    result = {**args.measure(args), "flags": flags, "repeats": args.repeats, "command": command}
+    result = {**args.measure(args), "flags": args.flags, "repeats": args.repeats, "command": command}
     result |= {"commit": code(ROOT), "machine": machine(args.device)}
     print(f"{as_table(result['rows'])}\n\n{result['what']}")
     for name, value in result.items():
@@ -66,7 +64,3 @@ def main(argv: Sequence[str]) -> None:
             print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
     if args.out:
         write_json(args.out, result)
-
-
-if __name__ == "__main__":
-    run(main)

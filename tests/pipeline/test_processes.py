@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.failures import last_error, last_error_in
+from pipeline.processes import last_error, last_error_in
 
 from ..disks import full_disk
 
