@@ -50,7 +50,7 @@ def load_safely(path: Path, remedy: str) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file can fail anywhere in zip, pickle or storage code
         unsafe = "Weights only load failed" in str(error) or "Unsupported" in str(error)
-        reason = "refused: it holds objects that could run code" if unsafe else "damaged"
+        reason = "refused: it holds objects that could run code" if unsafe else "damaged or not a checkpoint"
         raise CheckpointError(f"{path}: {reason}: {remedy}") from error
 
 
