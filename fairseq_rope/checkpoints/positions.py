@@ -89,9 +89,8 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     _set_fields(cfg, kind, fields)
     _check_layout(model_configuration(state), cfg, before)
     model, _ = _new_model(state, cfg, seed)
-    old, new = state["model"], model.state_dict()
-    kept, resized, fresh = {}, [], []
-    for name, value in new.items():
+    old, kept, resized, fresh = state["model"], {}, [], []
+    for name, value in model.state_dict().items():
         if _is_position(name):
             side = name.split(".")[0]
             pair = POSITIONS[before[side]], POSITIONS[getattr(cfg, f"{side}_position")]
@@ -101,6 +100,8 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
             elif old[name].shape != value.shape:
                 resized.append(f"{name} ({len(old[name])} rows to {len(value)})")
             kept[name] = value if rows is None else rows
+        elif name.endswith(".version"):  # fairseq's number of a format, which it completes itself
+            continue
         elif name not in old or old[name].shape != value.shape:
             has = f"{tuple(old[name].shape)}" if name in old else "nothing"
             raise CheckpointError(f"{name}: the checkpoint has {has} where its options make {tuple(value.shape)}")

@@ -93,6 +93,18 @@ def test_a_checkpoint_of_a_further_training_has_its_way_back_as_well(kind, conve
     torch.testing.assert_close(logits(tmp_path / "again", IDS), expected_logits(kind, weights, IDS), **FP32)
 
 
+def test_a_bert_with_other_positions_goes_back_as_a_roformer_with_one_token_type(tmp_path):
+    library = pytest.importorskip("safetensors.torch")
+    assert convert(folder(tmp_path / "theirs", "bert"), "--to", "plugin", "--out", tmp_path / "run") == 0
+    checkpoint = tmp_path / "run/checkpoint.pt"
+    assert convert(checkpoint, "--position", "rope", "--out", checkpoint) == 0
+    assert convert(tmp_path / "run", "--to", "hugging-face", "--out", tmp_path / "back") == 0
+    back, config = (library.load_file(tmp_path / "back/model.safetensors"), tmp_path / "back/config.json")
+    assert {**CONFIG, "model_type": "roformer", "type_vocab_size": 1}.items() <= json.loads(config.read_text()).items()
+    types = tensors("bert")["bert.embeddings.token_type_embeddings.weight"]
+    assert torch.equal(back["roformer.embeddings.token_type_embeddings.weight"], types[:1])
+
+
 def test_the_names_of_old_weights_and_half_precision_are_read(tmp_path):
     weights = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value.half()
