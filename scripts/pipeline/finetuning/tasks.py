@@ -14,6 +14,9 @@ from ..corpus.documents import objects, share
 from ..corpus.lines import find, raw_lines
 from ..scoring.metrics.labels import LABELS
 
+REMEDY = "give the folder with the files of the tasks as --data"
+"""What to do where a file is missing."""
+
 
 class Example(NamedTuple):
     """The sentences of an example, and its class or number."""
@@ -62,7 +65,7 @@ class FineTuningTask:
         Raises:
             Failure: a file is missing.
         """
-        return [find(str(folder / self.name / name), "tsv") for name in ("train", "dev")]
+        return [find(str(folder / self.name / name), "tsv", REMEDY) for name in ("train", "dev")]
 
     def read(self, folder: Path) -> Sets:
         """The examples of each set.
@@ -103,7 +106,7 @@ class CaseMatching(FineTuningTask):
     """
 
     def files(self, folder: Path) -> List[Path]:
-        return [find(str(folder / "input"), "jsonl")]
+        return [find(str(folder / "input"), "jsonl", REMEDY)]
 
     def read(self, folder: Path) -> Sets:
         (path,) = self.files(folder)
