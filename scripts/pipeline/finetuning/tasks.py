@@ -73,7 +73,12 @@ class FineTuningTask:
         Raises:
             Failure: a file is missing, empty or broken; the message names the line.
         """
-        return {split: list(self._examples(path)) for split, path in zip(("train", "valid"), self.files(folder))}
+        sets: Sets = {}
+        for split, path in zip(("train", "valid"), self.files(folder)):
+            sets[split] = list(self._examples(path))
+            if not sets[split]:
+                raise Failure(f"{path} has no examples: copy or download it again")
+        return sets
 
     def _examples(self, path: Path) -> Iterator[Example]:
         lines = enumerate((line.rstrip("\r").split("\t") for line in raw_lines(path)), 1)

@@ -56,6 +56,9 @@ def test_a_broken_or_missing_file_is_named_with_its_line(tmp_path, task, content
     write(tmp_path, task, content)
     with pytest.raises(Failure, match=rf"train\.tsv, line {line}: {task}"):
         TASKS[task].read(tmp_path)
+    write(tmp_path, task, "" if TASKS[task].columns else content.split("\n")[0])
+    with pytest.raises(Failure, match=r"train\.tsv has no examples"):
+        TASKS[task].read(tmp_path)
 
 
 def test_cases_are_split_by_the_first_text_and_the_right_choice_takes_turns(tmp_path):
