@@ -22,3 +22,9 @@ def test_no_query_sees_padding_alone_where_the_bias_hides_keys():
     mask = merge_masks(bias, None, PADDING, torch.zeros(2, H, 3, 8), hides_keys=True)
     assert (mask > torch.finfo(torch.float32).min).any(-1).all()
     assert torch.equal(mask[0, :, 2].eq(0), torch.tensor([[False, False, True]]).expand(H, 3)), "a word sees no padding"
+
+
+def test_the_mask_of_a_padded_key_is_finite():
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        mask = merge_masks(None, None, torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, H, 3, 8, dtype=dtype))
+        assert mask.dtype == dtype and mask.isfinite().all()
