@@ -103,7 +103,7 @@ def speed_of_onednn() -> float:
 def speed_of_bf16() -> float:
     """How many times as fast bf16 is in the same products as fp32 in the faster library; 0 where it is emulated, which
     takes long to measure."""
-    if not _computes_bf16():
+    if not computes_bf16():
         return 0.0
     in_fp32 = onednn if is_available() and library() == ONEDNN else F.linear
     return _ratio(in_fp32, F.linear, torch.bfloat16)
@@ -293,9 +293,9 @@ def can_pack(weight: Tensor) -> bool:
     """Whether a copy of this weight in oneDNN's layout pays."""
     if weight.device.type != "cpu" or weight.numel() < PACKED or not is_available() or required() == BLAS:
         return False
-    return _computes_bf16() if weight.dtype == torch.bfloat16 else weight.dtype == torch.float
+    return computes_bf16() if weight.dtype == torch.bfloat16 else weight.dtype == torch.float
 
 
-def _computes_bf16() -> bool:
+def computes_bf16() -> bool:
     """Whether oneDNN computes in bf16 on this processor."""
     return bool(getattr(_operators, "_is_mkldnn_bf16_supported", bool)())

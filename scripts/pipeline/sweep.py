@@ -71,6 +71,8 @@ class Sweep:
         self.systems = read_systems(words_of(args.archs or recipe.archs), args.variants, args.baseline)
         self.experiments = [self.experiment(system, seed) for seed in args.seeds for system in self.systems]
         """All systems with the first seed, then all with the second."""
+        if not self.experiments:  # mostly a variable that is not set
+            raise Failure("there is nothing to train: --archs without --variant, or --seeds, is empty")
         if not args.only:
             self._check_options()
 

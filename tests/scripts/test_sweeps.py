@@ -75,6 +75,9 @@ def test_a_sweep_whose_trainings_would_fail_is_refused(tmp_path):
     options = ["demo", "--out", str(tmp_path / "out"), "--max-update"]
     with pytest.raises(Failure, match="make 4 checkpoints, but 5 are to be averaged: choose --save-every 40 or less"):
         Sweep(parse([*options, "200"]))
+    for empty in ("--archs", "--seeds"):
+        with pytest.raises(Failure, match="nothing to train"):
+            Sweep(parse([*options, "201", empty, ""]))
     odd = [*options, "201", "--archs", "transformer_alibi_tiny", "--", "--rope-base", "500"]
     with pytest.raises(Failure, match=r"^transformer_alibi_tiny: .* --rope-base belongs to the encoding rope"):
         Sweep(parse(odd))

@@ -216,10 +216,13 @@ def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue,
         one_line(run(*words, fails=True, input="a\n"), message)
 
 
-def test_an_output_within_the_text_is_refused(tmp_path):
+def test_text_for_two_sets_and_an_output_within_the_text_are_refused(tmp_path):
     file = tmp_path / "a.txt"
     file.write_text("text\n")
-    for words, message in ((["--train", tmp_path, "--hold-out", 5], "is in the folder of the text"),):
+    for words, message in (
+        (["--train", file, "--valid", file, "--test", file], "another set has this text too"),
+        (["--train", tmp_path, "--hold-out", 5], "is in the folder of the text"),
+    ):
         with pytest.raises(Failure, match=message):
             prepare_text.main([*map(str, words), "--out", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()

@@ -11,6 +11,7 @@ from fairseq import options, utils
 from fairseq.data import Dictionary
 
 from fairseq_rope.export import export_model
+from fairseq_rope.products import computes_bf16
 
 from ..command import whole_number
 from ..training.fairseq_options import parse
@@ -183,6 +184,7 @@ def measure(
 
 def run(args: argparse.Namespace) -> Dict[str, Any]:
     """Measures beam search against stock fairseq's, for each size of the batch."""
+    args.precisions = args.precisions or ["fp32", *(["bf16"] if args.device.type == "cuda" or computes_bf16() else [])]
     systems = Systems(args)
     candidates = list(systems.candidates())
     rates = peaks(args.precisions, args.device)
@@ -203,6 +205,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     archs, number = ["transformer_sinusoidal_base", "roformer_base"], whole_number(1)
     sentences, length = "sizes of the batch (default: 64 1)", "tokens of each output (default: 28)"
     parser.add_argument("--archs", nargs="+", default=archs, help=f"candidates (default: {' '.join(archs)})")
-    parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])
+    precisions = "of fairseq's and this plugin's models (default: fp32, and bf16 unless the processor only emulates it)"
+    parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), help=precisions)
     parser.add_argument("--sentences", nargs="+", type=number, default=[64, 1], help=sentences)
     parser.add_argument("--length", type=number, default=28, help=length)

@@ -24,7 +24,7 @@ MAX_LENGTH = 100_000
 Pair = Tuple[str, str]
 
 
-def find(prefix: str, end: str) -> Path:
+def find(prefix: str, end: str, remedy: str = "check the folder and the languages") -> Path:
     """The file ``PREFIX.END``, or ``PREFIX.END.gz``; the end is mostly a language.
 
     Raises:
@@ -33,7 +33,7 @@ def find(prefix: str, end: str) -> Path:
     for name in (f"{prefix}.{end}", f"{prefix}.{end}.gz"):
         if Path(name).is_file():
             return Path(name)
-    raise Failure(f"{prefix}.{end} not found (nor with .gz): check the folder and the end of the name")
+    raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
 
 
 def lines(path: Path) -> Iterator[str]:

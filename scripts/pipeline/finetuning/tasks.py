@@ -14,6 +14,9 @@ from ..corpus.documents import objects, share
 from ..corpus.lines import find, raw_lines
 from ..scoring.metrics.labels import LABELS
 
+REMEDY = "give the folder with the files of the tasks as --data"
+"""What to do where a file is missing."""
+
 
 class Example(NamedTuple):
     """The sentences of an example, and its class or number."""
@@ -62,7 +65,7 @@ class FineTuningTask:
         Raises:
             Failure: a file is missing.
         """
-        return [find(str(folder / self.name / name), "tsv") for name in ("train", "dev")]
+        return [find(str(folder / self.name / name), "tsv", REMEDY) for name in ("train", "dev")]
 
     def read(self, folder: Path) -> Sets:
         """The examples of each set.
@@ -70,7 +73,12 @@ class FineTuningTask:
         Raises:
             Failure: a file is missing, empty or broken; the message names the line.
         """
-        return {split: list(self._examples(path)) for split, path in zip(("train", "valid"), self.files(folder))}
+        sets: Sets = {}
+        for split, path in zip(("train", "valid"), self.files(folder)):
+            sets[split] = list(self._examples(path))
+            if not sets[split]:
+                raise Failure(f"{path} has no examples: copy or download it again")
+        return sets
 
     def _examples(self, path: Path) -> Iterator[Example]:
         lines = enumerate((line.rstrip("\r").split("\t") for line in raw_lines(path)), 1)
@@ -103,7 +111,7 @@ class CaseMatching(FineTuningTask):
     """
 
     def files(self, folder: Path) -> List[Path]:
-        return [find(str(folder / "input"), "jsonl")]
+        return [find(str(folder / "input"), "jsonl", REMEDY)]
 
     def read(self, folder: Path) -> Sets:
         (path,) = self.files(folder)

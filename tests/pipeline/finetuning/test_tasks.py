@@ -51,10 +51,13 @@ def test_every_task_reads_its_columns_in_which_quotes_are_text(tmp_path):
     ],
 )
 def test_a_broken_or_missing_file_is_named_with_its_line(tmp_path, task, content, line):
-    with pytest.raises(Failure, match=rf"{task}/train\.tsv not found"):
+    with pytest.raises(Failure, match=rf"{task}/train\.tsv not found .*--data"):
         TASKS[task].read(tmp_path)
     write(tmp_path, task, content)
     with pytest.raises(Failure, match=rf"train\.tsv, line {line}: {task}"):
+        TASKS[task].read(tmp_path)
+    write(tmp_path, task, "" if TASKS[task].columns else content.split("\n")[0])
+    with pytest.raises(Failure, match=r"train\.tsv has no examples"):
         TASKS[task].read(tmp_path)
 
 

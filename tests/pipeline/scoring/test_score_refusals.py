@@ -99,7 +99,7 @@ def test_a_failure_by_the_checkpoints_fault_says_so(fake, tmp_path, monkeypatch,
     saved(path, **({"extra": Malicious()} if kind == "malicious" else {}))
     path.write_bytes(path.read_bytes()[: 300 if kind == "truncated" else None])
     (fake.folder / "status").write_text("1")
-    reason = {"truncated": "damaged or not a checkpoint", "malicious": "it holds objects that could run code"}[kind]
+    reason = {"truncated": "damaged", "malicious": "it holds objects that could run code"}[kind]
     refused(fake, parts=[f"{path}: ", reason])
     assert not (tmp_path / "harmed").exists()
 
