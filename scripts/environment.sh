@@ -1,6 +1,10 @@
 # shellcheck shell=bash
 # What every script begins with: the project's folder, its virtual environment, and where Python finds its modules.
 # Environment: VENV    folder of the virtual environment (default: .venv in the project); used when it exists
+# in place of a closed stream (`ssh HOST '... >&- 2>&-'`), a process would write to the next file that it opens
+[[ -e /dev/fd/0 ]] || exec < /dev/null
+[[ -e /dev/fd/1 ]] || exec > /dev/null
+[[ -e /dev/fd/2 ]] || exec 2> /dev/null
 unset CDPATH  # with it, cd may go elsewhere, and prints where
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SCRIPT=$(basename "$0")

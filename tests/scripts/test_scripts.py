@@ -49,6 +49,13 @@ def test_an_environment_of_the_users_own_changes_nothing(tmp_path):
     one_line(run("bash", "-c", "scripts/report.sh --out ''", fails=True), "argument --out: must not be empty")
 
 
+def test_a_command_whose_streams_are_closed_does_its_work(tmp_path):
+    (result, *_) = sorted((ROOT / "results").glob("demo-*.json"))
+    command = f"scripts/report.sh --results {result} --out {tmp_path / 'report'} <&- >&- 2>&-"
+    run("bash", "-c", command)
+    assert (tmp_path / "report/report.md").is_file()
+
+
 def test_an_installation_is_done_once(tmp_path):
     """With an environment whose pip installs nothing."""
     (tmp_path / "bin").mkdir()
