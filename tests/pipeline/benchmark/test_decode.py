@@ -14,7 +14,7 @@ from .measuring import DECODE, FLAGS, SPREAD, measured, options
 @pytest.mark.slow
 def test_decode_finds_the_same_hypotheses(tmp_path, capsys, monkeypatch):
     archs = ["transformer_sinusoidal_tiny", "tupe_r_tiny"]
-    what = [*DECODE, "--archs", *archs, "--sentences", "3", "1"]
+    what = [*DECODE, "--archs", *archs, "--sentences", "3", "1", "--precisions", "fp32", "bf16"]
     result = measured(tmp_path, capsys, monkeypatch, *what, *FLAGS)
     rows = {(row["sentences"], row["candidate"]): row for row in result["rows"]}
     assert len(rows) == len(result["rows"]) and list(result["rows"][0])[2:6] == SPREAD
