@@ -160,11 +160,11 @@ def walk(experiments: Sequence[Experiment], report: Callable[[], object] = lambd
         report: called between them, and before a signal ends the command.
     """
     for experiment in experiments:
-        if experiment.is_finished():
-            say(f"{experiment.name}: finished before ({experiment.file})")
-            continue
-        say(f"{experiment.name}: {experiment.folder}")
         try:
+            if experiment.is_finished():
+                say(f"{experiment.name}: finished before ({experiment.file})")
+                continue
+            say(f"{experiment.name}: {experiment.folder}")
             experiment.run()
             say(f"{experiment.name}: finished, {experiment.result().summary}")
         except Signalled as ended:
