@@ -62,7 +62,8 @@ def count_cut(path: Path, flags: Sequence[str], sources: Sequence[str]) -> int:
     Args:
         path: the output of fairseq-generate.
         flags: those of the training (``--max-target-positions``) and of fairseq-generate.
-        sources: the tokens of each source, which a limit with ``--max-len-a`` follows; without them it is left out.
+        sources: the tokens of each source, which ``--max-len-a`` multiplies; if there are none, nothing is counted
+            with that flag.
     """
     given = {name: " ".join(words) for name, words in flags_in(flags).items()}
     factor, constant = float(given.get("--max-len-a", 0)), int(given.get("--max-len-b", LONGEST))

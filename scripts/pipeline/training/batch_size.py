@@ -87,7 +87,7 @@ def choose_flags(
     target_tokens: int,
     devices: int,
     device_tokens: int,
-    multiple: int = MULTIPLE,
+    multiple: int,
 ) -> List[str]:
     """Chooses ``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and reports the result.
 

@@ -258,10 +258,10 @@ class Training:
         if in_bf16:
             flags.append("--bf16")
         if self.target_tokens:
-            from .batch_size import choose_flags
+            from .batch_size import MULTIPLE, choose_flags
 
-            multiple = map(int, self.flags.get("--required-batch-size-multiple", []))
-            sizes = (self.target_tokens, devices, self.device_tokens, *multiple)
+            (multiple,) = self.flags.get("--required-batch-size-multiple", [str(MULTIPLE)])
+            sizes = (self.target_tokens, devices, self.device_tokens, int(multiple))
             flags += choose_flags(self.data / "bin", languages, *sizes)
         if gpus > 1 and devices == 1:
             flags += ["--distributed-world-size", "1"]
