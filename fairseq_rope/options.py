@@ -57,7 +57,7 @@ def add_encoding_args(parser: ArgumentParser, *names: str) -> None:
                 "choices": field.metadata.get("choices"),
                 "help": f"{field.metadata['help']} (default: {field.default})",
             }
-        parser.add_argument(_flag(option), **kwargs)
+        parser.add_argument(to_flag(option), **kwargs)
 
 
 def _options(*names: str) -> Dict[str, "dataclasses.Field[Any]"]:
@@ -71,7 +71,8 @@ def option_names(*names: str) -> Tuple[str, ...]:
     return tuple(_options(*names))
 
 
-def _flag(option: str) -> str:
+def to_flag(option: str) -> str:
+    """The flag of an option, by its name in a configuration."""
     return f"--{option}".replace("_", "-")
 
 
@@ -156,7 +157,7 @@ def changes(one: Encodings, other: Encodings) -> str:
             continue
         for option, value in vars(options).items():
             if vars(others)[option] != value:
-                flag = _flag(f"{POSITIONS[name].prefix}_{option}")
+                flag = to_flag(f"{POSITIONS[name].prefix}_{option}")
                 found.append(f"{flag} {vars(others)[option]} in place of {value}")
     return ", ".join(dict.fromkeys(found))
 
@@ -190,7 +191,7 @@ def _reject_in_training(args: Any) -> None:
     shift, sample = values = [int(getattr(args, name, None) or 0) for name in IN_TRAINING]
     for name, value in zip(IN_TRAINING, values):
         if value < 0:
-            raise ValueError(f"{_flag(name)} must not be negative, but is {value}")
+            raise ValueError(f"{to_flag(name)} must not be negative, but is {value}")
     if shift and sample:
         raise ValueError("--position-shift and --position-sample both draw the positions: choose one")
     names = POSITIONS.keys() & {getattr(args, f"{side}_position", None) for side in SIDES}
@@ -213,6 +214,6 @@ def _reject_unused(args: Any) -> None:
             if option not in used and getattr(args, option, None) not in (None, field.default):
                 only_side = field.metadata.get("side")
                 if only_side and only_side not in sides:
-                    raise ValueError(f"{_flag(option)} is for an {only_side}, which this model lacks: leave it out")
+                    raise ValueError(f"{to_flag(option)} is for an {only_side}, which this model lacks: leave it out")
                 unused = f"the {only_side} does not use" if only_side else "neither side uses"
-                raise ValueError(f"{_flag(option)} belongs to the encoding {name}, which {unused}: leave it out")
+                raise ValueError(f"{to_flag(option)} belongs to the encoding {name}, which {unused}: leave it out")

@@ -11,15 +11,15 @@ both encodings have (a table of learned positions, TUPE's projections). The othe
 import argparse
 import copy
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import torch
-from fairseq.models import build_model
+from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from torch import Tensor
 
 from ..kinds import Kind
 from ..loading import TABLE, dictionary_of
-from ..options import IN_TRAINING, SIDES, changes, encodings_of, option_names
+from ..options import IN_TRAINING, SIDES, changes, encodings_of, option_names, to_flag
 from ..positions import POSITIONS, PositionEncoding
 from ..positions.absolute import LearnedEncoding
 from ..positions.untied import ProjectedPositions
@@ -34,9 +34,13 @@ TABLES = {LearnedEncoding: "weight", ProjectedPositions: "table"}
 
 LIMITS = ("max_source_positions", "max_target_positions", "max_positions")
 
+OUTPUT_WIDTH = "decoder_output_dim"
+"""Follows from ``--decoder-embed-dim``: fairseq reads its flag as a text, with which no model can be built."""
+
 COMPUTED = (
     *(f"{side}_{name}" for side in SIDES for name in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")),
-    *("encoder_normalize_before", "decoder_normalize_before", "decoder_input_dim", "decoder_output_dim"),
+    *("encoder_normalize_before", "decoder_normalize_before", "no_decoder_final_norm"),
+    *("decoder_input_dim", OUTPUT_WIDTH),
     *(
         "activation_fn",
         "swish",
@@ -80,11 +84,7 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     Raises:
         ValueError: the model is of another kind, an option does not fit it, or a parameter is missing.
     """
-    if kind_of_arch(model_configuration(state).arch) is None:
-        state = convert_stock(state, "plugin")
-    cfg = model_configuration(state)
-    kind = kind_of_arch(cfg.arch)
-    assert kind is not None
+    state, cfg, kind = _as_plugin(state)
     before = {side: getattr(cfg, f"{side}_position") for side in kind.sides}
     _set_fields(cfg, kind, fields)
     _check_layout(model_configuration(state), cfg, before)
@@ -120,25 +120,61 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
     Raises:
         ValueError: more than positions differs; or as :func:`convert_checkpoint`.
     """
-    stored = model_configuration(state)
-    arch = stored.arch
-    if kind_of_arch(arch) is None:
-        stored = model_configuration(convert_stock(state, "plugin"))
-    kind = kind_of_arch(args.arch)
-    if kind is None:
+    arch, (_, stored, kind) = model_configuration(state).arch, _as_plugin(state)
+    if kind_of_arch(args.arch) is None:
         raise CheckpointError(f"{args.arch} is not an architecture of this plugin: choose one that is")
-    if kind != kind_of_arch(stored.arch):
+    if kind != kind_of_arch(args.arch):
         raise CheckpointError(f"{arch} is another kind of model than --arch {args.arch}")
     _, here = _new_model(state, args, seed)
     values = {name: [getattr(options, name, None) or None for options in (stored, here)] for name in COMPUTED}
-    others = [(name.replace("_", "-"), *pair) for name, pair in values.items() if pair[0] != pair[1]]
+    others = [(to_flag(name), *pair) for name, pair in values.items() if pair[0] != pair[1]]
     if others:
-        told = ", ".join(f"--{flag} is {one} in the checkpoint, {other} here" for flag, one, other in others)
+        told = ", ".join(f"{flag} is {one} in the checkpoint, {other} here" for flag, one, other in others)
         raise CheckpointError(f"more than positions differs: {told}")
     fields = {name: getattr(args, name, None) for name in (*(f"{side}_position" for side in kind.sides), *LIMITS)}
     for name, options in encodings_of(args).values():  # with the defaults that the training will have
         fields.update({f"{POSITIONS[name].prefix}_{option}": value for option, value in vars(options).items()})
     return convert_checkpoint(state, fields, seed)
+
+
+def with_options_of(
+    state: Dict[str, Any], flags: Mapping[str, Sequence[str]], given: Mapping[str, Sequence[str]]
+) -> Dict[str, List[str]]:
+    """``flags`` of ``fairseq-train`` with the architecture, the sizes and all other options of a checkpoint's model.
+
+    Args:
+        state: the loaded checkpoint; its options replace those among ``flags``.
+        flags, given: flags to the words that follow them. Those that are ``given`` replace the checkpoint's; options of
+            encodings that they replace are left out.
+
+    Raises:
+        ValueError: the model has no form in this plugin.
+    """
+    _, cfg, kind = _as_plugin(state)
+    arch = architecture(cfg, kind)
+    parser = argparse.ArgumentParser(add_help=False)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    known = vars(parser.parse_args([]))
+    sides = [f"{side}_position" for side in kind.sides]
+    encodings = {" ".join(given.get(to_flag(side), [getattr(cfg, side)])) for side in sides}
+    left_out = {*option_names(*POSITIONS)} - {*option_names(*encodings & POSITIONS.keys())}
+    found = {name: list(words) for name, words in flags.items()}
+    for name in (*COMPUTED, *sides, *LIMITS, *option_names(*POSITIONS)):
+        found.pop(to_flag(name), None)
+        value = None if name in left_out else getattr(cfg, name, None)
+        if name in known and name != OUTPUT_WIDTH and value is not None and value is not False:
+            found[to_flag(name)] = [] if value is True else [str(value)]
+    return {**found, "--arch": [arch]}
+
+
+def _as_plugin(state: Dict[str, Any]) -> Tuple[Dict[str, Any], argparse.Namespace, Kind]:
+    """A checkpoint as one of this plugin's, the model's configuration in it, and its kind."""
+    if kind_of_arch(model_configuration(state).arch) is None:
+        state = convert_stock(state, "plugin")
+    cfg = model_configuration(state)
+    kind = kind_of_arch(cfg.arch)
+    assert kind is not None
+    return state, cfg, kind
 
 
 def _set_fields(cfg: argparse.Namespace, kind: Kind, fields: Mapping[str, Any]) -> None:

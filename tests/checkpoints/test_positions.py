@@ -5,11 +5,12 @@ import itertools
 
 import pytest
 import torch
+from fairseq import options as fairseq_options
 from fairseq.models import ARCH_CONFIG_REGISTRY, FairseqEncoderDecoderModel, build_model
 
 from fairseq_rope.architectures import FAMILIES, REFERENCE
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.positions import convert_checkpoint, convert_for
+from fairseq_rope.checkpoints.positions import convert_checkpoint, convert_for, with_options_of
 
 from ..helpers import ENCODINGS, KINDS, decoder_input, task
 from ..positions.whole_models import texts
@@ -138,6 +139,48 @@ def test_a_training_has_its_own_options_and_says_which_differ_from_the_checkpoin
     change = convert_for(state, args, 1)
     assert change.state["cfg"]["model"].rope_base == 10000
     assert "--rope-base 10000.0 in place of 500000.0" in change.report(1)
+
+
+def parsed(flags, kind):
+    words = [word for name, values in flags.items() for word in (name, *values)]
+    task = {"translation": [], "mlm": ["--task", "masked_lm"], "lm": ["--task", "language_modeling"]}[kind]
+    length = ["--tokens-per-sample", "16"] if task else []
+    return fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), [".", *task, *length, *words])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_may_take_all_options_of_the_model_from_the_checkpoint(kind):
+    """As flags of fairseq-train, in place of those of its recipe; so all parameters stay."""
+    own = dict(encoder_normalize_before=True, decoder_normalize_before=True, no_decoder_final_norm=kind != "mlm")
+    own.update(activation_fn="tanh", share_all_embeddings=False, output_bias=kind == "translation", dropout=0.4)
+    absent = {"translation": (), "mlm": ("decoder_",), "lm": ("encoder_",)}[kind]
+    for encoding, of_it in (("learned", {}), ("shaw", dict(shaw_clip=3))):
+        cfg = options(arch(kind, encoding), kind, **own, **of_it)
+        for name in [name for name in vars(cfg) if name.startswith(absent)]:
+            delattr(cfg, name)  # which fairseq-train does not parse
+        state = checkpoint(cfg)
+        recipe = {
+            "--share-all-embeddings": [],
+            "--decoder-layers" if kind == "lm" else "--encoder-layers": ["9"],
+            "--dropout": ["0.3"],
+        }
+        args = parsed(with_options_of(state, recipe, {}), kind)
+        assert args.dropout == 0.3
+        change = convert_for(state, args, 2)
+        assert not any([change.positions, change.dropped, change.new, change.resized])
+        after = change.state["model"]
+        assert all(torch.equal(value, after[name]) for name, value in state["model"].items())
+        model_of(change.state)
+
+
+def test_an_encoding_that_the_user_names_takes_the_place_of_the_checkpoints_with_its_options():
+    state = checkpoint(options(arch("translation", "sinusoidal"), "translation", sinusoidal_formula="paper"))
+    given = {"--encoder-position": ["rope"], "--decoder-position": ["t5"]}
+    args = parsed({**with_options_of(state, {}, given), **given}, "translation")
+    assert (args.encoder_position, args.decoder_position) == ("rope", "t5")
+    del given["--decoder-position"]
+    args = parsed({**with_options_of(state, {}, given), **given}, "translation")
+    assert (args.encoder_position, args.decoder_position, args.sinusoidal_formula) == ("rope", "sinusoidal", "paper")
 
 
 @pytest.mark.parametrize("option", ["position_shift", "position_sample"])

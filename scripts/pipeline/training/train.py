@@ -16,6 +16,7 @@ import argparse
 import os
 import shlex
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -51,7 +52,8 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         ("out", "output folder: checkpoints/, train.log and run.json"),
     ):
         parser.add_argument(f"--{name}", type=to_path, required=True, help=text)
-    parser.add_argument("--arch", required=True, help="architecture (`fairseq-rope info` lists them)")
+    text = "architecture (`fairseq-rope info` lists them); without it, that of --from with all options of its model"
+    parser.add_argument("--arch", help=text)
     parser.add_argument(
         "--recipe", help="a name in scripts/recipes, or the path of a .toml file (default: translation)"
     )
@@ -74,6 +76,8 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     }.items():
         parser.add_argument(f"--{name}", type=whole_number(1), help=text)
     args = parser.parse_args(argv)
+    if not (args.arch or args.start):
+        parser.error("--arch is required without --from")
     args.command = shlex.join(["scripts/train.sh", *argv])
     return args
 
@@ -108,6 +112,8 @@ class Training:
             raise Failure("--from names the first parameters: leave --finetune-from-model and the like out")
         self.machines = launch.Machines.of(os.environ)
         flags = {"--arch": [args.arch], **recipe.flags, "--seed": [str(args.seed)]}
+        if not args.arch:
+            flags = self._with_model(flags, given)
         max_update, save_every = (int(flags.pop(name)[0]) for name in ("--max-update", "--save-interval-updates"))
         self.max_update, self.save_every = args.max_update or max_update, args.save_every or save_every
         self.device_tokens = args.device_tokens or 4096
@@ -115,6 +121,7 @@ class Training:
         if "--share-all-embeddings" in flags and not one_dictionary(self.data):
             del flags["--share-all-embeddings"]
             flags["--share-decoder-input-output-embed"] = []
+        self.arch = flags["--arch"][0]
         self.flags: Flags = {**flags, **given}
         if self.flags.get("--lr-scheduler") == ["polynomial_decay"]:
             self.flags.setdefault("--total-num-update", [str(self.max_update)])
@@ -140,6 +147,35 @@ class Training:
         flags.setdefault("--max-tokens", [str(self.device_tokens)])
         return None
 
+    def _with_model(self, flags: Flags, given: Flags) -> Flags:
+        """``flags`` with the options of the model of ``--from``; those ``given`` behind ``--`` replace them later.
+
+        Raises:
+            Failure: as of :attr:`first`.
+        """
+        from fairseq_rope.checkpoints.positions import with_options_of
+
+        with as_failure():
+            return with_options_of(self.first, flags, given)
+
+    @cached_property
+    def first(self) -> Dict[str, Any]:
+        """The checkpoint of ``--from``.
+
+        Raises:
+            Failure: it is missing, or cannot be loaded.
+        """
+        from fairseq_rope.checkpoints.convert import load_whole
+
+        self._check_start()
+        with as_failure():
+            return load_whole(self.start)
+
+    def _check_start(self) -> None:
+        """Raises Failure if there is no checkpoint of ``--from``."""
+        if self.start and not self.start.is_file():
+            raise Failure(f"{self.start}: no such checkpoint for --from: run scripts/average.sh, or name a file")
+
     @property
     def settings(self) -> str:
         """The settings that tell this run from others; without the line of the data if they are not prepared.
@@ -147,8 +183,7 @@ class Training:
         Raises:
             Failure: the checkpoint of ``--from`` is missing.
         """
-        if self.start and not self.start.is_file():
-            raise Failure(f"{self.start}: no such checkpoint for --from: run scripts/average.sh, or name a file")
+        self._check_start()
         devices = self.machines.nodes * (self.args.processes or 1)
         sizes = (self.save_every, self.target_tokens, devices, self.max_update)
         prepared = (self.data / "prepare.json").is_file()
@@ -215,11 +250,10 @@ class Training:
         """
         if self.start is None:
             return None
-        from fairseq_rope.checkpoints.convert import load_whole
         from fairseq_rope.checkpoints.positions import convert_for
 
         with as_failure():
-            change = convert_for(load_whole(self.start), options, self.args.seed)
+            change = convert_for(self.first, options, self.args.seed)
         say("; ".join(filter(None, [f"begins with {self.start}", change.report(self.args.seed)])))
         return change.state
 
@@ -321,7 +355,7 @@ class Training:
 
         say(shlex.join(command))
         say(f"its log: {self.out / log}")
-        label, variables = f"train {self.args.arch}, seed {self.args.seed}", {VARIABLE: library} if library else {}
+        label, variables = f"train {self.arch}, seed {self.args.seed}", {VARIABLE: library} if library else {}
         launch.train(self.machines, processes, command, self.out / log, self.max_update, label, SMALLER, variables)
 
     def _record(
@@ -330,7 +364,7 @@ class Training:
         args, jobs = self.args, os.environ.get("RUNS_AT_A_TIME")
         record = {
             "command": args.command,
-            "arch": args.arch,
+            "arch": self.arch,
             "recipe": self.recipe.option,
             "task": self.task.name,
             "seed": args.seed,
