@@ -2,7 +2,7 @@
 
 import dataclasses
 from argparse import ArgumentParser, Namespace
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
@@ -74,6 +74,17 @@ def option_names(*names: str) -> Tuple[str, ...]:
 def to_flag(option: str) -> str:
     """The flag of an option, by its name in a configuration."""
     return f"--{option}".replace("_", "-")
+
+
+def flags_of(cfg: Any, names: Iterable[str]) -> Dict[str, List[str]]:
+    """Those of these options that a configuration has, as flags to the words that follow them."""
+    flags: Dict[str, List[str]] = {}
+    for name in names:
+        value = getattr(cfg, name, None)
+        if value is not None and value is not False:
+            words = value if isinstance(value, (list, tuple)) else [value]
+            flags[to_flag(name)] = [] if value is True else [",".join(map(str, words))]
+    return flags
 
 
 def build_position(

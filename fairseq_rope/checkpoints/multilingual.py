@@ -7,9 +7,14 @@ from fairseq.data import Dictionary
 from fairseq.data.multilingual.multilingual_data_manager import MultilingualDatasetManager
 from fairseq.data.multilingual.multilingual_utils import augment_dictionary, get_lang_tok
 
+from ..options import flags_of
 from .files import CheckpointError
 
 TASK = "translation_multi_simple_epoch"
+
+
+OF_TAGS = ("encoder_langtok", "decoder_langtok", "lang_tok_style", "langtoks_specs", "langtoks")
+"""Options of the task that say which tags there are and where."""
 
 
 class Direction(NamedTuple):
@@ -45,6 +50,12 @@ def add_tags(dictionary: Dictionary, task: Dict[str, Any]) -> None:
     """Adds the tags of the languages to a dictionary, as the task does."""
     style, specs = task["lang_tok_style"], task["langtoks_specs"]
     augment_dictionary(dictionary, languages(task), style, specs, task.get("extra_data"))
+
+
+def flags(task: Dict[str, Any]) -> Dict[str, List[str]]:
+    """The task, its languages and tags as flags of ``fairseq-train``, to the words that follow them."""
+    tags = flags_of(Namespace(**task), OF_TAGS)
+    return {"--task": [TASK], "--langs": [",".join(languages(task))], **tags}
 
 
 def direction(task: Dict[str, Any], source: Optional[str], target: Optional[str]) -> Direction:

@@ -19,10 +19,11 @@ from torch import Tensor
 
 from ..kinds import Kind
 from ..loading import TABLE, dictionary_of
-from ..options import IN_TRAINING, SIDES, changes, encodings_of, option_names, to_flag
+from ..options import IN_TRAINING, SIDES, changes, encodings_of, flags_of, option_names, to_flag
 from ..positions import POSITIONS, PositionEncoding
 from ..positions.absolute import LearnedEncoding
 from ..positions.untied import ProjectedPositions
+from . import multilingual
 from .configuration import changed, model_configuration
 from .fairseq_transformer import MEMORY, architecture, kind_of_arch
 from .fairseq_transformer import convert_checkpoint as convert_stock
@@ -140,7 +141,8 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
 def with_options_of(
     state: Dict[str, Any], flags: Mapping[str, Sequence[str]], given: Mapping[str, Sequence[str]]
 ) -> Dict[str, List[str]]:
-    """``flags`` of ``fairseq-train`` with the architecture, the sizes and all other options of a checkpoint's model.
+    """``flags`` of ``fairseq-train`` with the architecture, the sizes and all other options of a checkpoint's model; of
+    one of several languages, with its task.
 
     Args:
         state: the loaded checkpoint; its options replace those among ``flags``.
@@ -157,14 +159,12 @@ def with_options_of(
     known = vars(parser.parse_args([]))
     sides = [f"{side}_position" for side in kind.sides]
     encodings = {" ".join(given.get(to_flag(side), [getattr(cfg, side)])) for side in sides}
-    left_out = {*option_names(*POSITIONS)} - {*option_names(*encodings & POSITIONS.keys())}
-    found = {name: list(words) for name, words in flags.items()}
-    for name in (*COMPUTED, *sides, *LIMITS, *option_names(*POSITIONS)):
-        found.pop(to_flag(name), None)
-        value = None if name in left_out else getattr(cfg, name, None)
-        if name in known and name != OUTPUT_WIDTH and value is not None and value is not False:
-            found[to_flag(name)] = [] if value is True else [str(value)]
-    return {**found, "--arch": [arch]}
+    left_out = {OUTPUT_WIDTH, *option_names(*POSITIONS)} - {*option_names(*encodings & POSITIONS.keys())}
+    names = (*COMPUTED, *sides, *LIMITS, *option_names(*POSITIONS))
+    others = {flag: list(words) for flag, words in flags.items() if flag not in map(to_flag, names)}
+    own = flags_of(cfg, [name for name in names if name in known and name not in left_out])
+    task = task_options(state)
+    return {**others, "--arch": [arch], **own, **(multilingual.flags(task) if multilingual.is_multilingual(task) else {})}
 
 
 def _as_plugin(state: Dict[str, Any]) -> Tuple[Dict[str, Any], argparse.Namespace, Kind]:

@@ -61,7 +61,10 @@ def import_folder(folder: Path, out: Path) -> str:
     for side in SIDES:
         taken.left.pop(f"model.{side}.embed_positions.weights", None)  # of old files; the library computes them, too
     taken.check_none_left()
-    transformer.make_run(out, values, [PIECES], {DICTIONARY: words}, {"subwords": "sentencepiece"}, cfg, model)
+    pieces = len(_pieces(folder / PIECES)) + 3
+    prepared = {"subwords": "sentencepiece", "pieces": str(pieces), "sentencepiece": {"pieces": pieces}}
+    prepared["languages"] = langs
+    transformer.make_run(out, values, [PIECES], {DICTIONARY: words}, prepared, cfg, model)
     return f"{folder} as {transformer.ARCH}, {len(langs)} languages: {', '.join(langs[:3])}, ..."
 
 

@@ -115,7 +115,9 @@ def adopt(args: argparse.Namespace) -> None:
         raise Failure(
             f"--like {args.like}: its text was not split by prepare.sh: give --subwords and the like yourself"
         )
-    if missing := [lang for lang in (args.source, args.target) if not dictionary(args.like, lang).is_file()]:
+    langs = [lang for lang in (args.source, args.target) if lang in info.get("languages", [lang])]
+    known = [lang for lang in langs if dictionary(args.like, lang).is_file()]
+    if missing := [lang for lang in (args.source, args.target) if lang not in known]:
         raise Failure(f"--like {args.like}: no dictionary of {missing[0]} there: give its --source and --target")
     args.merges, args.vocabulary = (int(info[name]) if name in info else None for name in ("merges", "pieces"))
     args.keep_hyphens = info.get("hyphens") == "kept"

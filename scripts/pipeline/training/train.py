@@ -260,6 +260,8 @@ class Training:
     def _places(self, languages: Tuple[str, str]) -> List[str]:
         """The words of the command that do not tell this run from others: files, and when to write them."""
         more = ["--source-lang", languages[0], "--target-lang", languages[1]]
+        if "--langs" in self.flags:
+            more = ["--lang-pairs", "-".join(languages)]
         if self.task.is_text:
             more = ["--required-batch-size-multiple", "1"]  # no block is left out
         if self.start:
