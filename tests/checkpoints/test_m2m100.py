@@ -25,25 +25,30 @@ def written(path, name, content):
     (path / f"{name}.json").write_text(json.dumps(content))
 
 
-@pytest.fixture(params=["m2m100", "nllb"])
-def folder(request, tmp_path):
-    """A folder, and the tokens that SentencePiece makes, by their numbers."""
-    path = tmp_path / request.param
+def make_folder(path, kind, **config):
+    """A folder of ``m2m100`` or ``nllb``; returns the tokens that SentencePiece makes, by their numbers."""
     path.mkdir()
     text, model = str(ROOT / "data/demo/train.en"), str(path / "sentencepiece.bpe")
     sentencepiece.SentencePieceTrainer.train(input=text, model_prefix=model, vocab_size=PIECES, minloglevel=2)
     pieces = sentencepiece.SentencePieceProcessor(model_file=f"{model}.model")
     words = ["<s>", "<pad>", "</s>", "<unk>", *map(pieces.id_to_piece, range(3, PIECES))]
-    if request.param == "m2m100":
+    if kind == "m2m100":
         written(path, "vocab", {word: i for i, word in enumerate(words)})
         written(path, "tokenizer_config", {"language_codes": "m2m100"})
     else:
         written(path, "tokenizer_config", {})
         written(path, "special_tokens_map", {"additional_special_tokens": NLLB, "mask_token": "<mask>"})
-    types = len(words) + len(LANGUAGES if request.param == "m2m100" else NLLB) + UNUSED
+    types = len(words) + len(LANGUAGES if kind == "m2m100" else NLLB) + UNUSED
     safetensors.save_file(tensors(types, NORMS), str(path / "model.safetensors"), metadata={"format": "pt"})
-    written(path, "config", {**TINY, "vocab_size": types})
-    return path, words
+    written(path, "config", {**TINY, "vocab_size": types, **config})
+    return words
+
+
+@pytest.fixture(params=["m2m100", "nllb"])
+def folder(request, tmp_path):
+    """A folder, and the tokens that SentencePiece makes, by their numbers."""
+    path = tmp_path / request.param
+    return path, make_folder(path, request.param)
 
 
 def converted(path, out):

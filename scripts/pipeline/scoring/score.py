@@ -23,7 +23,7 @@ from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import read_languages, read_prepared
 from ..provenance import read_record
-from ..settings import check_data, data_line, flags_in
+from ..settings import check_data, data_line, flags_in, words_in
 from ..steps import Steps
 from ..text import Text, text_processing
 from ..text.raw import check_raw
@@ -108,7 +108,9 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     def work() -> None:
         trained = flags_in(read_record(run, "give the output of scripts/train.sh").flags.split())
         command = ["fairseq-generate", str(data / "bin"), "--source-lang", source, "--target-lang", target]
-        command += ["--user-dir", str(USER_DIR), "--task", "fast_translation", "--path", str(checkpoint)]
+        command += ["--user-dir", str(USER_DIR), "--path", str(checkpoint), "--task", "fast_translation"]
+        if "--langs" in trained:
+            command += task_of_several(checkpoint, source, target)
         command += ["--gen-subset", subset, "--beam", str(options.beam), "--lenpen", options.lenpen]
         command += ["--max-tokens", str(options.max_tokens), "--scoring", "bleu"]
         command += [f"--post-process={processing.post_process}"] if processing.post_process else []
@@ -130,6 +132,15 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     steps.step(f"score-{subset}", [f"scores/{subset}.{end}" for end in ("json", f"hyp.{target}")], work)
     scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")
     return scored, prepared.title(subset)
+
+
+def task_of_several(checkpoint: Path, source: str, target: str) -> List[str]:
+    """Flags of the task of a model of several languages, which adds their tags; the last one keeps it from losing
+    sentences."""
+    from fairseq_rope.checkpoints import files, model_folder, multilingual
+
+    flags = multilingual.flags(model_folder.task_options(files.load_checkpoint(checkpoint)))
+    return [*words_in(flags), "--lang-pairs", f"{source}-{target}", "--required-batch-size-multiple", "1"]
 
 
 def score_text(

@@ -1,0 +1,102 @@
+"""Models of Hugging Face folders, of two languages and of several, which train on with new text."""
+
+import json
+import math
+import shutil
+
+import pytest
+import torch
+
+from fairseq_rope.__main__ import main
+from fairseq_rope.checkpoints.model_folder import load_model
+from pipeline.files import read_lines
+from pipeline.training.batch_size import load
+from pipeline.training.log import read_log
+from pipeline.translation.engines import Search
+from pipeline.translation.translator import Translator
+
+from ..checkpoints import test_m2m100, test_marian
+from ..commands import ROOT, one_line, run
+
+sentencepiece = pytest.importorskip("sentencepiece")
+
+pytestmark = pytest.mark.slow
+
+POSITIONS, PIECES = 256, 120
+SENTENCES = ["The old king sees a dog.", "A dog."]
+
+
+def marian_folder(path):
+    """As :func:`..checkpoints.test_marian.folder`, with pieces of the demo's text."""
+    path.mkdir()
+    words = {"</s>": 0, "<unk>": 1}
+    for side, lang in (("source", "en"), ("target", "de")):
+        text, prefix = str(ROOT / f"data/demo/train.{lang}"), str(path / side)
+        sentencepiece.SentencePieceTrainer.train(input=text, model_prefix=prefix, vocab_size=PIECES, minloglevel=2)
+        (path / f"{side}.model").rename(path / f"{side}.spm")
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(path / f"{side}.spm"))
+        for number in range(3, PIECES):
+            words.setdefault(pieces.id_to_piece(number), len(words))
+    words["<pad>"] = pad = len(words)
+    tensors = test_marian.tensors(pad + 1, {"final_logits_bias": (1, pad + 1)})
+    test_marian.safetensors.save_file(tensors, str(path / "model.safetensors"), metadata={"format": "pt"})
+    numbers = dict(vocab_size=pad + 1, pad_token_id=pad, decoder_start_token_id=pad, max_position_embeddings=POSITIONS)
+    (path / "config.json").write_text(json.dumps({**test_marian.CONFIG, **numbers}))
+    (path / "vocab.json").write_text(json.dumps(words))
+    (path / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+
+
+LANGUAGES = {"opus": ("en", "de"), "m2m100": ("en", "de"), "nllb": ("eng_Latn", "deu_Latn")}
+
+
+@torch.no_grad()
+def bits(model, data, tags):
+    """The mean of a token, with the tags of the languages in front of both sides."""
+    words = model.encoder.dictionary
+    source_tag, target_tag = (torch.tensor([words.index(tag) for tag in each.split()]) for each in tags)
+    total, tokens, end = 0.0, 0, torch.tensor([words.eos()])
+    for pair in map(data.__getitem__, range(len(data))):
+        source = torch.cat([source_tag, pair["source"]]).long()
+        target = torch.cat([target_tag, pair["target"]]).long()
+        logits = model(source[None], torch.tensor([len(source)]), torch.cat([end, target[:-1]])[None])[0][0]
+        total -= logits.log_softmax(-1).gather(1, target[:, None]).sum().item()
+        tokens += len(target)
+    return total / tokens / math.log(2)
+
+
+@pytest.mark.parametrize("kind", LANGUAGES)
+def test_a_converted_model_trains_on_from_where_it_is(kind, corpus, tmp_path):
+    """Also with other positions: the training's loss, at a rate of nearly 0, is that of the model; so are translations."""
+    theirs, ours, data = tmp_path / "theirs", tmp_path / "ours", tmp_path / "data"
+    if kind == "opus":
+        marian_folder(theirs)
+    else:
+        test_m2m100.make_folder(theirs, kind, max_position_embeddings=POSITIONS)
+    assert main(["convert", str(theirs), "--to", "plugin", "--out", str(ours)]) == 0
+    assert main(["convert", str(ours), "--position", "rope", "--out", str(ours / "rope.pt")]) == 0
+    langs = LANGUAGES[kind]
+    for name in ("train", "valid", "test"):
+        for lang, end in zip(langs, ("en", "de")):
+            shutil.copy(corpus / f"{name}.{end}", tmp_path / f"{name}.{lang}")
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", tmp_path / name)]
+    prepare = ["scripts/prepare.sh", *sets, "--like", ours, "--workers", 1, "--out", data]
+    run(*prepare, "--source", langs[0], "--target", langs[1])
+    valid = load(data / "bin", *langs, "valid")
+    assert (torch.cat([valid[i]["source"] for i in range(len(valid))]) == valid.src_dict.unk()).float().mean() < 0.01
+    tags = ("", "") if kind == "opus" else [f"__{lang}__" for lang in langs]
+    for name in ("checkpoint.pt", "rope.pt"):
+        out = tmp_path / name.removesuffix(".pt")
+        train = ["scripts/train.sh", "--data", data, "--from", ours / name, "--out", out]
+        run(*train, "--max-update", 1, "--save-every", 1, "--", "--lr", 1e-15, "--required-batch-size-multiple", 1)
+        expected = bits(load_model(ours, name), valid, tags)
+        assert read_log(out / "train.log").valid[-1].nll == pytest.approx(expected, abs=2e-3)
+    out = tmp_path / "checkpoint"
+    run("scripts/average.sh", "--run", out, "--data", data, "--last", 1)
+    before = Translator(ours, Search(limit=20), source=langs[0], target=langs[1])
+    after = Translator(out, Search(limit=20))
+    assert after.search(after.split(SENTENCES)) == before.search(before.split(SENTENCES))
+    if kind != "opus":
+        one_line(run(*prepare, "--source", "xx", "--target", langs[1], fails=True), "no dictionary of xx")
+        run("scripts/score.sh", "--run", out, "--data", data, "--", "--max-len-b", 20)
+        translations = after.search(after.split(read_lines(data / f"raw/test.{langs[0]}")))
+        assert read_lines(out / f"scores/test.hyp.{langs[1]}") == translations
