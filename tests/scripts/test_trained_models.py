@@ -66,7 +66,7 @@ def bits(model, data, tags):
 
 @pytest.mark.parametrize("kind", LANGUAGES)
 def test_a_converted_model_trains_on_from_where_it_is(kind, corpus, tmp_path):
-    """Also with other positions: the training's loss, at a rate of nearly 0, is that of the model; so are translations."""
+    """Also with other positions: at a rate of nearly 0, the loss is that of the model, and so are the translations."""
     theirs, ours, data = tmp_path / "theirs", tmp_path / "ours", tmp_path / "data"
     if kind == "opus":
         marian_folder(theirs)
