@@ -13,7 +13,7 @@ from .files import CheckpointError
 TASK = "translation_multi_simple_epoch"
 
 
-OF_TAGS = ("encoder_langtok", "decoder_langtok", "lang_tok_style", "langtoks_specs", "langtoks")
+OF_TAGS = ("encoder_langtok", "decoder_langtok", "lang_tok_style", "langtoks_specs")
 """Options of the task that say which tags there are and where."""
 
 
@@ -54,8 +54,16 @@ def add_tags(dictionary: Dictionary, task: Dict[str, Any]) -> None:
 
 def flags(task: Dict[str, Any]) -> Dict[str, List[str]]:
     """The task, its languages and tags as flags of ``fairseq-train``, to the words that follow them."""
-    tags = flags_of(Namespace(**task), OF_TAGS)
+    before, first = _tagged(task)
+    tags = flags_of(Namespace(**{**task, "encoder_langtok": before, "decoder_langtok": bool(first)}), OF_TAGS)
     return {"--task": [TASK], "--langs": [",".join(languages(task))], **tags}
+
+
+def _tagged(task: Dict[str, Any]) -> Tuple[Optional[str], Optional[str]]:
+    """The language (``src``, ``tgt``) whose tag comes before a source, and before a translation; None: no tag."""
+    usual = task.get("encoder_langtok"), "tgt" if task.get("decoder_langtok") else None
+    before, first = (task.get("langtoks") or {}).get("main", usual)  # which fairseq completes in training
+    return before, first
 
 
 def direction(task: Dict[str, Any], source: Optional[str], target: Optional[str]) -> Direction:
@@ -74,8 +82,7 @@ def direction(task: Dict[str, Any], source: Optional[str], target: Optional[str]
         source, target = fitting[0]
     if task.get("lang_tok_replacing_bos_eos"):
         raise CheckpointError("--lang-tok-replacing-bos-eos: only fairseq-generate translates with such tags")
-    specs = task.get("encoder_langtok"), "tgt" if task.get("decoder_langtok") else None
-    before, first = (task.get("langtoks") or {}).get("main", specs)
+    before, first = _tagged(task)
     style = task["lang_tok_style"]
     source_tag = get_lang_tok(source if before.startswith("src") else target, style, before) if before else ""
     return Direction(source, target, source_tag, get_lang_tok(target, style, first) if first else "")

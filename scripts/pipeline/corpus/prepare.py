@@ -115,9 +115,9 @@ def adopt(args: argparse.Namespace) -> None:
         raise Failure(
             f"--like {args.like}: its text was not split by prepare.sh: give --subwords and the like yourself"
         )
-    langs = [lang for lang in (args.source, args.target) if lang in info.get("languages", [lang])]
-    known = [lang for lang in langs if dictionary(args.like, lang).is_file()]
-    if missing := [lang for lang in (args.source, args.target) if lang not in known]:
+    pair = (args.source, args.target)
+    known = [lang for lang in info.get("languages", pair) if dictionary(args.like, lang).is_file()]
+    if missing := [lang for lang in pair if lang not in known]:
         raise Failure(f"--like {args.like}: no dictionary of {missing[0]} there: give its --source and --target")
     args.merges, args.vocabulary = (int(info[name]) if name in info else None for name in ("merges", "pieces"))
     args.keep_hyphens = info.get("hyphens") == "kept"
@@ -159,10 +159,8 @@ def prepare(args: argparse.Namespace) -> None:
         steps.setting(f"max-length {args.max_length} ratio {args.ratio}")
 
         def work() -> None:
-            limit, sizes = (
-                float(args.ratio.replace("none", "inf")),
-                read_json(out / "raw/train.json").get("documents", ()),
-            )
+            limit = float(args.ratio.replace("none", "inf"))
+            sizes = read_json(out / "raw/train.json").get("documents", ())
             cleaned = (str(tokens / "train"), str(tokens / "train.clean"), langs, args.max_length, limit)
             write_json(out / "clean.json", clean(*cleaned, args.most_dropped, sizes))
 

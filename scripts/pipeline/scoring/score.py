@@ -109,8 +109,9 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
         trained = flags_in(read_record(run, "give the output of scripts/train.sh").flags.split())
         command = ["fairseq-generate", str(data / "bin"), "--source-lang", source, "--target-lang", target]
         command += ["--user-dir", str(USER_DIR), "--path", str(checkpoint), "--task", "fast_translation"]
-        if "--langs" in trained:
-            command += task_of_several(checkpoint, source, target)
+        if "--langs" in trained:  # a task that adds tags, and would lose sentences
+            own = {name: words for name, words in trained.items() if name == "--task" or "lang" in name}
+            command += [*words_in(own), "--lang-pairs", f"{source}-{target}", "--required-batch-size-multiple", "1"]
         command += ["--gen-subset", subset, "--beam", str(options.beam), "--lenpen", options.lenpen]
         command += ["--max-tokens", str(options.max_tokens), "--scoring", "bleu"]
         command += [f"--post-process={processing.post_process}"] if processing.post_process else []
@@ -132,15 +133,6 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     steps.step(f"score-{subset}", [f"scores/{subset}.{end}" for end in ("json", f"hyp.{target}")], work)
     scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")
     return scored, prepared.title(subset)
-
-
-def task_of_several(checkpoint: Path, source: str, target: str) -> List[str]:
-    """Flags of the task of a model of several languages, which adds their tags; the last one keeps it from losing
-    sentences."""
-    from fairseq_rope.checkpoints import files, model_folder, multilingual
-
-    flags = multilingual.flags(model_folder.task_options(files.load_checkpoint(checkpoint)))
-    return [*words_in(flags), "--lang-pairs", f"{source}-{target}", "--required-batch-size-multiple", "1"]
 
 
 def score_text(

@@ -4,7 +4,6 @@ import re
 from functools import partial
 from typing import Any, Dict, List, Sequence
 
-from ..command import Failure
 from .preparation import Preparation, Split
 from .sentencepiece import SentencePiece
 
@@ -33,10 +32,7 @@ class Marian(SentencePiece):
         def way(lang: str) -> Split:
             return partial(_apply, self.read(preparation.folder / models[lang], preparation.again))
 
-        def work() -> None:
-            raise Failure("Marian's pieces come with a model: give it as --like FOLDER")
-
-        preparation.learn("take-marian", ["marian.json", *self.files(preparation.langs)], work)
+        preparation.learn("take-marian", ["marian.json", *self.files(preparation.langs)])
         preparation.split("apply-marian", "raw", self.tokens, way)
         return {}
 

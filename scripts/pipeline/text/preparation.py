@@ -52,7 +52,7 @@ class Preparation(Steps):
         say(f"{option} {size}: the default for {count:,} training {unit}")
         return size
 
-    def learn(self, name: str, outputs: Sequence[str], work: Callable[[], None]) -> None:
+    def learn(self, name: str, outputs: Sequence[str], work: Callable[[], None] = lambda: None) -> None:
         """The step ``name``, in which ``work`` learns how to split; with ``--like``, copies what was learned there.
 
         Args:

@@ -34,8 +34,6 @@ def main(argv: Sequence[str]) -> None:
     folder = args.run / "checkpoints"
     if not folder.is_dir():
         raise Failure(f"{args.run} has no checkpoints: run scripts/train.sh --out {args.run} first")
-    if not (args.data / NAME).is_file():
-        raise Failure(f"{args.data} has no {NAME}: run scripts/prepare.sh or prepare_text.sh --out {args.data} first")
     check_data(args.run, args.data)
     if is_unfinished(args.run):
         say(f"{args.run} is not trained to its end: this is the model so far")

@@ -7,7 +7,6 @@ depends on the text, so this module counts them in fairseq's own batches.
 from pathlib import Path
 from typing import List, Tuple
 
-import numpy as np
 from fairseq.data import LanguagePairDataset, data_utils
 
 from fairseq_rope.checkpoints.model_folder import read_dictionary
@@ -32,15 +31,6 @@ def load(folder: Path, source: str, target: str, subset: str = "train") -> Langu
         sides.append(side)
     (src, tgt) = sides
     return LanguagePairDataset(src, src.sizes, dictionary, tgt, tgt.sizes, dictionary)
-
-
-def mean_target_tokens(
-    data: LanguagePairDataset, indices: np.ndarray, max_tokens: int, multiple: int = MULTIPLE
-) -> float:
-    """Target tokens in fairseq's batches, on average, with </s> and without padding."""
-    return float(data.tgt_sizes.sum()) / len(
-        data.batch_by_size(indices, max_tokens=max_tokens, required_batch_size_multiple=multiple)
-    )
 
 
 def choose(
@@ -68,7 +58,8 @@ def choose(
         tried, max_tokens = {}, round(wanted)
         for _ in range(5):  # nearly proportional, in steps of ``multiple`` sentences
             max_tokens = max(longest, max_tokens)
-            mean = mean_target_tokens(data, indices, max_tokens, multiple)
+            batches = data.batch_by_size(indices, max_tokens=max_tokens, required_batch_size_multiple=multiple)
+            mean = float(data.tgt_sizes.sum()) / len(batches)  # with </s>, without padding
             tried[abs(mean / wanted - 1)] = max_tokens, mean
             max_tokens = round(max_tokens * wanted / mean)
         difference = min(tried)
@@ -82,12 +73,7 @@ def choose(
 
 
 def choose_flags(
-    folder: Path,
-    languages: Tuple[str, str],
-    target_tokens: int,
-    devices: int,
-    device_tokens: int,
-    multiple: int,
+    folder: Path, languages: Tuple[str, str], target_tokens: int, devices: int, device_tokens: int, multiple: int
 ) -> List[str]:
     """Chooses ``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and reports the result.
 

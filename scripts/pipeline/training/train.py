@@ -54,17 +54,11 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=to_path, required=True, help=text)
     text = "architecture (`fairseq-rope info` lists them); without it, that of --from with all options of its model"
     parser.add_argument("--arch", help=text)
-    parser.add_argument(
-        "--recipe", help="a name in scripts/recipes, or the path of a .toml file (default: translation)"
-    )
+    text = "a name in scripts/recipes, or the path of a .toml file (default: translation)"
+    parser.add_argument("--recipe", help=text)
     parser.add_argument("--seed", type=whole_number(0), default=1, help="random seed (default: 1)")
-    parser.add_argument(
-        "--from",
-        dest="start",
-        type=to_path,
-        metavar="RUN_OR_FILE",
-        help="begin with the parameters of this averaged run or checkpoint, whose position encoding may be another one",
-    )
+    text = "begin with the parameters of this averaged run or checkpoint, whose position encoding may be another one"
+    parser.add_argument("--from", dest="start", type=to_path, metavar="RUN_OR_FILE", help=text)
     for name, text in {
         "max-update": "number of updates (default: the recipe's)",
         "save-every": f"updates between checkpoints; the last {KEPT} are kept (default: the recipe's)",
@@ -89,7 +83,8 @@ class Training:
         args: the result of :func:`parse`.
 
     Raises:
-        Failure: the recipe is unknown or for another script, or a flag is one that the scripts set themselves.
+        Failure: the recipe is unknown or for another script, a flag is one that the scripts set themselves, or the
+            options are to come from a checkpoint that is missing or damaged.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -113,7 +108,10 @@ class Training:
         self.machines = launch.Machines.of(os.environ)
         flags = {"--arch": [args.arch], **recipe.flags, "--seed": [str(args.seed)]}
         if not args.arch:
-            flags = self._with_model(flags, given)
+            from fairseq_rope.checkpoints.positions import with_options_of
+
+            with as_failure():
+                flags = with_options_of(self.first, flags, given)
         max_update, save_every = (int(flags.pop(name)[0]) for name in ("--max-update", "--save-interval-updates"))
         self.max_update, self.save_every = args.max_update or max_update, args.save_every or save_every
         self.device_tokens = args.device_tokens or 4096
@@ -147,24 +145,9 @@ class Training:
         flags.setdefault("--max-tokens", [str(self.device_tokens)])
         return None
 
-    def _with_model(self, flags: Flags, given: Flags) -> Flags:
-        """``flags`` with the options of the model of ``--from``; those ``given`` behind ``--`` replace them later.
-
-        Raises:
-            Failure: as of :attr:`first`.
-        """
-        from fairseq_rope.checkpoints.positions import with_options_of
-
-        with as_failure():
-            return with_options_of(self.first, flags, given)
-
     @cached_property
     def first(self) -> Dict[str, Any]:
-        """The checkpoint of ``--from``.
-
-        Raises:
-            Failure: it is missing, or cannot be loaded.
-        """
+        """The checkpoint of ``--from``; raises Failure if it is missing, or cannot be loaded."""
         from fairseq_rope.checkpoints.convert import load_whole
 
         self._check_start()
@@ -232,8 +215,6 @@ class Training:
                 with locked(self.folder):  # which a worker holds that outlives a killed call
                     self.out.rename(old)
         with locked(self.out):
-            if self._is_another():
-                raise Failure(f"another call has begun a run with other settings in {self.out}: choose another --out")
             if (reached := checkpoints.newest_updates(self.folder)) > self.max_update:
                 raise Failure(
                     f"{self.out} was trained for {reached} updates already: choose --max-update {reached} or more, or "

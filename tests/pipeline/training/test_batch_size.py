@@ -10,7 +10,6 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
 
 from pipeline.command import Failure
-from pipeline.training import batch_size as batch
 from pipeline.training.batch_size import choose, choose_flags, load
 
 
@@ -43,7 +42,9 @@ def test_an_update_has_the_target_tokens_that_were_asked_for(folder, devices, de
     max_tokens, frequency, tokens = choose(data, 25000, devices, device_tokens)
     assert max_tokens <= device_tokens and abs(tokens / 25000 - 1) < 0.03
     with data_utils.numpy_seed(1):
-        room = batch.mean_target_tokens(data, data.ordered_indices(), device_tokens)
+        room = data.tgt_sizes.sum() / len(
+            data.batch_by_size(data.ordered_indices(), max_tokens=device_tokens, required_batch_size_multiple=8)
+        )
     assert room * devices * (frequency - 1) < 1.01 * 25000  # fewer batches would not have had room
     # as fairseq's own iterator counts them
     arguments = argparse.Namespace(max_source_positions=1024, max_target_positions=1024)
