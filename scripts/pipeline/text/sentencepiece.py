@@ -68,12 +68,11 @@ class SentencePiece(Text):
         def way(lang: str) -> Split:
             return partial(_apply, self.read(model, preparation.again))
 
+        def work() -> None:
+            write_json(preparation.folder / "sentencepiece.json", learn(sides, pieces, model))
+
         preparation.setting(f"sentencepiece {pieces}")
-        preparation.learn(
-            "learn-sentencepiece",
-            ["sentencepiece.json", self.codes],
-            lambda: write_json(preparation.folder / "sentencepiece.json", learn(sides, pieces, model)),
-        )
+        preparation.learn("learn-sentencepiece", ["sentencepiece.json", self.codes], work)
         preparation.split("apply-sentencepiece", "raw", self.tokens, way)
         return {"pieces": str(pieces)}
 

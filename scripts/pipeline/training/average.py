@@ -27,9 +27,8 @@ def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument("--run", type=to_path, required=True, help="output of scripts/train.sh")
     parser.add_argument("--data", type=to_path, required=True, help="output of scripts/prepare.sh or prepare_text.sh")
-    parser.add_argument(
-        "--last", type=whole_number(1), metavar="N", help="average the last N (default: as the recipe says, else 5)"
-    )
+    text = "average the last N (default: as the recipe says, else 5)"
+    parser.add_argument("--last", type=whole_number(1), metavar="N", help=text)
     args = parser.parse_args(argv)
     folder = args.run / "checkpoints"
     if not folder.is_dir():

@@ -111,7 +111,7 @@ class Training:
             from fairseq_rope.checkpoints.positions import with_options_of
 
             with as_failure():
-                flags = with_options_of(self.first, flags, given)
+                flags = with_options_of(self.checkpoint, flags, given)
         max_update, save_every = (int(flags.pop(name)[0]) for name in ("--max-update", "--save-interval-updates"))
         self.max_update, self.save_every = args.max_update or max_update, args.save_every or save_every
         self.device_tokens = args.device_tokens or 4096
@@ -146,7 +146,7 @@ class Training:
         return None
 
     @cached_property
-    def first(self) -> Dict[str, Any]:
+    def checkpoint(self) -> Dict[str, Any]:
         """The checkpoint of ``--from``; raises Failure if it is missing, or cannot be loaded."""
         from fairseq_rope.checkpoints.convert import load_whole
 
@@ -169,8 +169,7 @@ class Training:
         self._check_start()
         devices = self.machines.nodes * (self.args.processes or 1)
         sizes = (self.save_every, self.target_tokens, devices, self.max_update)
-        prepared = (self.data / "prepare.json").is_file()
-        lines = [settings.data_line(self.data)] if prepared else []
+        lines = [settings.data_line(self.data)] if (self.data / "prepare.json").is_file() else []
         lines += [settings.train_line(self.flags, *sizes), *([f"from {sha256(self.start)}"] if self.start else [])]
         return "".join(f"{line}\n" for line in lines)
 
@@ -234,7 +233,7 @@ class Training:
         from fairseq_rope.checkpoints.positions import convert_for
 
         with as_failure():
-            change = convert_for(self.first, options, self.args.seed)
+            change = convert_for(self.checkpoint, options, self.args.seed)
         say("; ".join(filter(None, [f"begins with {self.start}", change.report(self.args.seed)])))
         return change.state
 
