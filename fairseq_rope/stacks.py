@@ -10,7 +10,7 @@ from .alignment import Alignment
 from .attention import IncrementalState
 from .attention.packing import pack, places, unpack
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
-from .positions import PositionEncoding
+from .positions import PositionEncoding, TokenPositions
 from .unregistered import Unregistered
 
 _is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # older versions lack the first
@@ -162,6 +162,14 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         for layer in self.layers:
             layer.encoder_attn.reorder_incremental_state(incremental_state, kept)
 
+    def positions_of(self, tokens: Tensor, encoder_out: Optional[Dict[str, List[Tensor]]]) -> TokenPositions:
+        """The positions of ``tokens`` ``(B, T)``; the rows that translate one source are adjacent."""
+        lengths = None
+        if self.position.needs_source_lengths and encoder_out is not None:
+            (lengths,) = encoder_out["src_lengths"]
+            lengths = lengths.repeat_interleave(len(tokens) // len(lengths), dim=0)
+        return self.position.positions_of(tokens, lengths)
+
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """The first layer's input, ``(B, T, C)``, for new ``tokens`` ``(B, T)`` at ``positions`` ``(B or 1, T)``."""
         if self.start_with_bos:  # an input is </s> only where it begins
@@ -201,7 +209,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
             alignment_layer = self.num_layers - 1
         encoder_x, encoder_padding_mask = _encoder_output(encoder_out)
 
-        query = key = self.position.positions_of(prev_output_tokens)
+        query = key = self.positions_of(prev_output_tokens, encoder_out)
         if incremental_state is not None:
             query, prev_output_tokens = key.last(), prev_output_tokens[:, -1:]
         context = self.position.prepare(query, key)

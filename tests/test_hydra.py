@@ -20,12 +20,11 @@ OPTIONS = {
     f"{encoding.prefix}_{field.name}": (name, field)
     for name, encoding in POSITIONS.items()
     for field in dataclasses.fields(encoding.Options)
-    if (name, field.name) != ("linear", "original_length")  # linear attention refuses yarn
 }
 NEEDED = {
     "scaling": {"scaling_factor": 2.0},
     "scaling_factor": {"scaling": "linear"},
-    "original_length": {"scaling": "yarn", "scaling_factor": 2.0},
+    "original_length": {"scaling": "dynamic"},
     "features": {"feature_map": "favor"},
 }
 """Options that are refused alone."""

@@ -41,4 +41,9 @@ class IncrementalDecoder:
 
     def keep(self, kept: Tensor) -> None:
         """Drops finished sentences; ``kept`` ``(sentences,)`` has the former numbers of the others, int64."""
+        self.keep_lengths(kept)
         self.decoder.keep_sentences(self.state, kept)
+
+    def keep_lengths(self, kept: Tensor) -> None:
+        """The part of :meth:`keep` for the encoder's output: all else of it is in the attention's cache."""
+        self.encoder_out = {**self.encoder_out, "src_lengths": [x[kept] for x in self.encoder_out["src_lengths"]]}

@@ -158,7 +158,7 @@ class PackedDecoder(IncrementalDecoder):
 
     def features(self, tokens: Tensor) -> Tensor:
         decoder = self.decoder
-        key = decoder.position.positions_of(tokens)
+        key = decoder.positions_of(tokens, self.encoder_out)
         query = key.last()
         context = decoder.position.prepare(query, key)
         x = decoder.embed(tokens[:, -1:], query.positions)[:, 0]
@@ -175,6 +175,7 @@ class PackedDecoder(IncrementalDecoder):
         return vocabulary(self.features(tokens))
 
     def keep(self, kept: Tensor) -> None:
+        self.keep_lengths(kept)
         self.source.keep(kept)
 
 

@@ -12,6 +12,7 @@ from ctranslate2.specs import RotaryScalingType, model_spec
 from torch import Tensor
 
 from ..positions import PositionEncoding, name_of
+from ..positions.rope import WITH_ORIGINAL_LENGTH
 from .parameters import Parameters
 
 
@@ -67,11 +68,14 @@ def _fill_zeros(spec: Any, position: Any, parameters: Parameters) -> None:
 
 
 def _rotary_options(position: Any) -> Dict[str, Any]:
-    options, base = position.options, position.frequency_base()
+    options = position.options
+    if options.scaling in WITH_ORIGINAL_LENGTH:
+        raise ValueError(
+            f"--rope-scaling {options.scaling} cannot be exported: CTranslate2's engine lacks it; use linear or ntk"
+        )
+    base = position.frequency_base()
     if base > float(np.finfo(np.float32).max):
         raise ValueError(f"RoPE of base {base:g} cannot be exported: CTranslate2's engine has it in fp32")
-    if options.scaling == "yarn":
-        raise ValueError("--rope-scaling yarn cannot be exported: CTranslate2's engine lacks it; use linear or ntk")
     linear = options.scaling == "linear"
     return dict(
         rotary_dim=position.dim,

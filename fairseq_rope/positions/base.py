@@ -74,13 +74,16 @@ class TokenPositions(NamedTuple):
     below: int = 0
     """0: positions of neighbours differ by 1. Else they are any increasing numbers below this one."""
 
+    source_lengths: Optional[Tensor] = None
+    """``(B, 1)``: the tokens of each source, if the encoding asks for them and the model has one."""
+
     def last(self) -> "TokenPositions":
         """Only the newest token: ``(B or 1, 1)``."""
-        return TokenPositions(self.positions[:, -1:], self.special[:, -1:], self.below)
+        return self._replace(positions=self.positions[:, -1:], special=self.special[:, -1:])
 
     def first_row(self) -> "TokenPositions":
         """Only those of the first sentence: ``(1, T)``."""
-        return TokenPositions(self.positions[:1], self.special[:1], self.below)
+        return self._replace(positions=self.positions[:1], special=self.special[:1])
 
 
 @dataclass(frozen=True)
@@ -141,8 +144,15 @@ class PositionEncoding(nn.Module):
         """True if :meth:`logit_bias` hides keys from some queries with -inf."""
         return False
 
-    def positions_of(self, tokens: Tensor) -> TokenPositions:
+    @property
+    def needs_source_lengths(self) -> bool:
+        """True if the encoding depends on the length of the source, also in the decoder."""
+        return False
+
+    def positions_of(self, tokens: Tensor, source_lengths: Optional[Tensor] = None) -> TokenPositions:
         """The positions of ``tokens`` ``(B, T)``, int64, padded with ``padding_idx`` before or behind a sentence.
+
+        In the decoder, ``source_lengths`` ``(B, 1)`` are those of the encoder's input, for encodings that need them.
 
         In training, they may be drawn at random (:attr:`SideConfig.shift`, :attr:`SideConfig.sample`), once for a
         forward pass: every sequence has an offset of its own, and the sequences of a batch share a sample.
@@ -160,7 +170,9 @@ class PositionEncoding(nn.Module):
         elif self.training and self.config.shift and not self.shift_invariant:
             largest = max(0, min(self.config.shift, self.config.max_positions - tokens.size(1)))
             positions = positions + torch.randint(largest + 1, (len(tokens), 1), device=tokens.device)
-        return TokenPositions(positions, self._special(tokens), sample)
+        if self.needs_source_lengths and not self.config.causal:
+            source_lengths = tokens.ne(self.config.padding_idx).sum(dim=1, keepdim=True)
+        return TokenPositions(positions, self._special(tokens), sample, source_lengths)
 
     def _sampled(self, tokens: Tensor) -> Tensor:
         """As many different positions as ``tokens`` ``(B, T)`` have places, in ascending order: ``(T,)``."""

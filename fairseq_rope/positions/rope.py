@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,8 @@ from torch import Tensor
 from .base import PositionEncoding, SideConfig, TokenPositions
 
 LAYOUTS = ("interleaved", "half")
-SCALINGS = ("none", "linear", "ntk", "yarn")
+SCALINGS = ("none", "linear", "ntk", "dynamic", "yarn")
+WITH_ORIGINAL_LENGTH = ("dynamic", "yarn")
 FEWEST_TURNS, MOST_TURNS = 1, 32
 """YaRN's alpha and beta for LLaMA: rotations of a pair of channels within the original length."""
 LARGEST_BASE, LARGEST_FACTOR = 1e30, 1e6  # beyond any use, and far from overflow
@@ -33,14 +34,16 @@ class RotaryOptions:
         default="none",
         metadata={
             "help": "for inputs longer than those in training: divide the positions (linear), raise the base (ntk), or "
-            "divide slow frequencies and sharpen the attention (yarn)",
+            "only as far as a source is longer (dynamic), or divide slow frequencies and sharpen the attention (yarn)",
             "choices": SCALINGS,
         },
     )
     scaling_factor: float = field(
         default=1.0, metadata={"help": "factor by which the range of positions is stretched (at least 1)"}
     )
-    original_length: int = field(default=0, metadata={"help": "tokens of the longest inputs in training, for yarn"})
+    original_length: int = field(
+        default=0, metadata={"help": "tokens of the longest inputs in training, for dynamic and yarn"}
+    )
 
 
 class RotaryEncoding(PositionEncoding):
@@ -80,34 +83,61 @@ class RotaryEncoding(PositionEncoding):
                 f"{flag}-scaling-factor must be at least 1 and at most {LARGEST_FACTOR:g}, not {options.scaling_factor}"
             )
         if options.scaling == "none" and options.scaling_factor != 1:
-            raise ValueError(f"{flag}-scaling-factor needs {flag}-scaling linear, ntk or yarn")
-        if options.scaling != "none" and options.scaling_factor == 1:
+            raise ValueError(f"{flag}-scaling-factor needs {flag}-scaling linear, ntk, dynamic or yarn")
+        if options.scaling not in ("none", "dynamic") and options.scaling_factor == 1:
             raise ValueError(f"{flag}-scaling {options.scaling} needs a {flag}-scaling-factor greater than 1")
-        if (options.scaling == "yarn") != (options.original_length > 0):
+        if (options.scaling in WITH_ORIGINAL_LENGTH) != (options.original_length > 0):
             raise ValueError(
-                f"{flag}-scaling yarn needs {flag}-original-length, the tokens of the longest inputs in training"
-                if options.scaling == "yarn"
-                else f"{flag}-original-length is for {flag}-scaling yarn, and positive: leave it out"
+                f"{flag}-scaling {options.scaling} needs {flag}-original-length, the tokens of the longest inputs in "
+                "training"
+                if options.scaling in WITH_ORIGINAL_LENGTH
+                else f"{flag}-original-length is for {flag}-scaling dynamic or yarn, and positive: leave it out"
             )
-        if options.scaling == "ntk" and self.dim == 2:
-            raise ValueError(f"{flag}-scaling ntk needs more than one pair of channels: raise {flag}-dim above 2")
+        if options.scaling in ("ntk", "dynamic") and self.dim == 2:
+            raise ValueError(
+                f"{flag}-scaling {options.scaling} needs more than one pair of channels: raise {flag}-dim above 2"
+            )
 
     def width(self) -> int:
         """Channels per head that the rotation sees."""
         return self.config.head_dim
 
+    @property
+    def needs_source_lengths(self) -> bool:
+        return self.options.scaling == "dynamic"
+
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
-        return {"rotation": self.rotation(query.positions)}
+        lengths = query.source_lengths
+        if self.needs_source_lengths and lengths is None:
+            raise ValueError(
+                f"--{self.prefix}-scaling dynamic follows the length of the source, which a causal language model "
+                "lacks: use ntk"
+            )
+        return {"rotation": self.rotation(query.positions, lengths)}
 
-    def frequency_base(self) -> float:
-        """Base of the series of frequencies; with ``ntk`` the longest wavelength grows by the factor, and the shortest
-        stays."""
+    def frequency_base(self, source_lengths: Optional[Tensor] = None) -> Any:
+        """Base of the series of frequencies; ``ntk`` and ``dynamic`` make the longest wavelength longer, the shortest
+        stays.
+
+        With ``ntk`` it is a number. With ``dynamic`` it is ``(B, 1, 1, 1)``, one for each source: if that has S tokens,
+        more than the original length L, the longest wavelength is ``factor * S / L - (factor - 1)`` times as long. The
+        output's length is not known, and keys that are cached keep their rotation.
+        """
         base, factor = self.options.base, self.options.scaling_factor
-        return base * factor ** (self.dim / (self.dim - 2)) if self.options.scaling == "ntk" else base
+        if self.options.scaling not in ("ntk", "dynamic"):
+            return base
+        stretch: Any = factor
+        if source_lengths is not None:
+            beyond = source_lengths.double()[:, :, None, None] / self.options.original_length - 1
+            stretch = (factor * beyond + 1).clamp(min=1)
+        return base * stretch ** (self.dim / (self.dim - 2))
 
-    def rotation(self, positions: Tensor) -> Tensor:
-        """``exp(i * position * theta_m)`` as complex64: positions ``(B, T)`` -> ``(B, 1, T, dim/2)``."""
-        base, angles = self.frequency_base(), positions.double()
+    def rotation(self, positions: Tensor, source_lengths: Optional[Tensor] = None) -> Tensor:
+        """``exp(i * position * theta_m)`` as complex64: positions ``(B, T)`` -> ``(B, 1, T, dim/2)``.
+
+        ``source_lengths`` ``(B, 1)`` are for ``dynamic`` alone.
+        """
+        base, angles = self.frequency_base(source_lengths), positions.double()
         if self.options.scaling == "linear":  # Chen et al. 2023, position interpolation
             angles = angles / self.options.scaling_factor
         exponents = torch.arange(0, self.dim, 2, dtype=torch.double, device=positions.device) / -self.dim

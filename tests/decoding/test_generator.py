@@ -31,6 +31,15 @@ def test_hypotheses_and_scores_equal_fairseqs_for_every_encoding(family, device,
     assert len(fast_searches) == 2
 
 
+def test_dynamic_scaling_follows_the_length_of_each_source(fast_searches):
+    for packs in (True, False):
+        model = lively("roformer_tiny", rope_scaling="dynamic", rope_scaling_factor=3.0, rope_original_length=3)
+        actual, expected = both(model, batch(), packs=packs, beam_size=4, max_len_b=15)
+        assert_same(actual, expected, PACKED if packs else CLOSE)
+        assert_varied(actual)
+    assert len(fast_searches) == 2
+
+
 OPTIONS = {
     "beam 1": dict(beam_size=1),
     "beam 7": dict(beam_size=7),

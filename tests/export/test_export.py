@@ -131,6 +131,7 @@ REFUSED = [
     *((f"--encoder-position {name}", dict(encoder_position=name)) for name in sorted(POSITIONS.keys() - BOTH)),
     ("--decoder-position tupe_r", dict(decoder_position="tupe_r")),
     ("--shaw-per-head", dict(encoder_position="shaw", shaw_per_head=True)),
+    ("dynamic", dict(encoder_position="rope", rope_scaling="dynamic", rope_original_length=16)),
     ("yarn", dict(encoder_position="rope", rope_scaling="yarn", rope_scaling_factor=2.0, rope_original_length=16)),
     ("--activation-fn", dict(activation_fn="relu_squared")),
     ("--scale-attn", dict(scale_attn=True)),

@@ -8,8 +8,9 @@ import torch
 
 from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions
 
-from ..helpers import FP32, build_with, decoder_input, sentences, side_config, token_positions
+from ..helpers import FP32, build_felt, build_with, decoder_input, pad, sentences, side_config, token_positions
 from .equations import D
+from .whole_models import decode_step_by_step, logits, texts
 
 LAYOUTS = pytest.mark.parametrize("layout", ["interleaved", "half"])
 
@@ -78,6 +79,37 @@ def test_yarn_divides_slow_frequencies_keeps_fast_ones_and_sharpens_the_attentio
     angles = encoding.rotation(torch.tensor([[1]])).angle().flatten().double()
     torch.testing.assert_close(angles, torch.tensor(expected, dtype=torch.double), rtol=1e-5, atol=0)
     assert encoding.logit_scale(D) == pytest.approx(D**-0.5 * (0.1 * math.log(factor) + 1) ** 2)
+
+
+def test_dynamic_scaling_is_ntk_by_as_much_as_the_source_is_longer():
+    encoding, positions = rope(scaling="dynamic", scaling_factor=2.0, original_length=64), torch.arange(9)[None]
+    rotation = encoding.rotation(positions, torch.tensor([[10], [64], [160]]))
+    assert torch.equal(rotation[:1], rope().rotation(positions)) and torch.equal(rotation[1], rotation[0])
+    torch.testing.assert_close(rotation[2:], rope(scaling="ntk", scaling_factor=4.0).rotation(positions))  # 2 * 1.5 + 1
+
+
+DYNAMIC = dict(rope_scaling="dynamic", rope_original_length=4)
+
+
+@pytest.mark.parametrize("encoding", ["rope", "linear"])
+def test_with_dynamic_scaling_a_sentence_is_translated_by_its_own_length(encoding):
+    model = build_felt(encoding, **{name.replace("rope", encoding): value for name, value in DYNAMIC.items()})
+    short, long, target = sentences(1, 5), sentences(1, 11, seed=4), decoder_input(sentences(2, 9, seed=2))
+    together = torch.cat([pad(short, left=6), long])
+    expected = torch.cat([logits(model, short, target[:1]), logits(model, long, target[1:])])
+    torch.testing.assert_close(logits(model, together, target), expected, **FP32)
+    steps, _ = decode_step_by_step(model, together, target)
+    torch.testing.assert_close(steps, expected, **FP32)
+    plain = build_felt(encoding)
+    plain.load_state_dict(model.state_dict())
+    assert (logits(plain, long, target[1:]) - expected[1:]).abs().max() > 1e-3
+
+
+def test_dynamic_scaling_needs_a_source():
+    text = texts(1, 9)
+    assert logits(build_felt("rope", "mlm", **DYNAMIC), text, text).isfinite().all()  # a text is its own source
+    with pytest.raises(ValueError, match="--rope-scaling dynamic"):
+        logits(build_felt("rope", "lm", **DYNAMIC), text, text)
 
 
 @LAYOUTS
