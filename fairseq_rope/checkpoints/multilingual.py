@@ -12,7 +12,6 @@ from .files import CheckpointError
 
 TASK = "translation_multi_simple_epoch"
 
-
 OF_TAGS = ("encoder_langtok", "decoder_langtok", "lang_tok_style", "langtoks_specs")
 """Options of the task that say which tags there are and where."""
 

@@ -214,6 +214,8 @@ class Training:
                 with locked(self.folder):  # which a worker holds that outlives a killed call
                     self.out.rename(old)
         with locked(self.out):
+            if self._is_another():
+                raise Failure(f"another call has begun a run with other settings in {self.out}: choose another --out")
             if (reached := checkpoints.newest_updates(self.folder)) > self.max_update:
                 raise Failure(
                     f"{self.out} was trained for {reached} updates already: choose --max-update {reached} or more, or "
@@ -234,6 +236,7 @@ class Training:
 
         with as_failure():
             change = convert_for(self.checkpoint, options, self.args.seed)
+        del self.checkpoint  # the training needs the memory
         say("; ".join(filter(None, [f"begins with {self.start}", change.report(self.args.seed)])))
         return change.state
 
@@ -312,6 +315,7 @@ class Training:
             from fairseq_rope.checkpoints.files import save_checkpoint
 
             save_checkpoint(first, self.out / FIRST)
+            first.clear()  # likewise
         if reached < self.max_update:  # if it was killed after its last update, fairseq would make one more
             self._launch(command, processes, "train.log", library)
         (self.out / FIRST).unlink(missing_ok=True)
