@@ -100,3 +100,5 @@ def test_a_text_is_cut_into_blocks_within_its_documents(documents):
     translator = Translator(documents[1], engine="fairseq", documents=True)
     lines = [" ".join("a" * 1 for _ in range(n)) for n in (15, 15, 15, 0, 50, 3, 0)]
     assert translator.blocks(lines) == [[0, 1], [2], [4], [5]]  # 40 tokens at most, and a longer segment alone
+    translator.engine.longest = 31  # with </s>
+    assert translator.blocks(lines) == [[0], [1], [2], [4], [5]]  # no longer than the model takes
