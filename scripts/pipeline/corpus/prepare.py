@@ -159,10 +159,8 @@ def prepare(args: argparse.Namespace) -> None:
         steps.setting(f"max-length {args.max_length} ratio {args.ratio}")
 
         def work() -> None:
-            limit, sizes = (
-                float(args.ratio.replace("none", "inf")),
-                read_json(out / "raw/train.json").get("documents", ()),
-            )
+            limit = float(args.ratio.replace("none", "inf"))
+            sizes = read_json(out / "raw/train.json").get("documents", ())
             cleaned = (str(tokens / "train"), str(tokens / "train.clean"), langs, args.max_length, limit)
             write_json(out / "clean.json", clean(*cleaned, args.most_dropped, sizes))
 
