@@ -103,7 +103,8 @@ def _add_convert(commands: Any) -> None:
 
 def _convert(args: argparse.Namespace) -> str:
     others = ("checkpoint", "to", "seed", "dictionary", "out", "run", "usage_error")
-    fields = {name: value for name, value in vars(args).items() if name not in others and value not in (None, False)}
+    given = {name: value for name, value in vars(args).items() if value is not None and value is not False}
+    fields = {name: value for name, value in given.items() if name not in others}
     if bool(args.to) == bool(fields or args.dictionary):
         args.usage_error("give either --to, or --position and the like, or --dictionary")
     if len(args.dictionary) > 2:

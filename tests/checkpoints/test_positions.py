@@ -8,8 +8,9 @@ import torch
 from fairseq import options as fairseq_options
 from fairseq.models import ARCH_CONFIG_REGISTRY, FairseqEncoderDecoderModel, build_model
 
+from fairseq_rope.__main__ import main
 from fairseq_rope.architectures import FAMILIES, REFERENCE
-from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint, save_checkpoint
 from fairseq_rope.checkpoints.positions import convert_checkpoint, convert_for, with_options_of
 
 from ..helpers import ENCODINGS, KINDS, decoder_input, task
@@ -116,6 +117,16 @@ def test_what_does_not_fit_is_refused():
     half = checkpoint(options("roformer_tiny", "translation", rope_layout="half"))
     with pytest.raises(CheckpointError, match="--linear-layout half"):
         convert_checkpoint(half, dict(position="linear"))
+
+
+def test_the_command_takes_a_stretched_model_back(tmp_path):
+    """Also with options that are 0."""
+    yarn = dict(rope_scaling="yarn", rope_scaling_factor=2.0, rope_original_length=16, rope_dim=4)
+    save_checkpoint(checkpoint(options("roformer_tiny", "translation", **yarn)), tmp_path / "yarn.pt")
+    command = "--rope-scaling none --rope-scaling-factor 1 --rope-original-length 0 --rope-dim 0".split()
+    assert main(["convert", str(tmp_path / "yarn.pt"), *command, "--out", str(tmp_path / "plain.pt")]) == 0
+    cfg = load_checkpoint(tmp_path / "plain.pt")["cfg"]["model"]
+    assert (cfg.rope_scaling, cfg.rope_original_length, cfg.rope_dim) == ("none", 0, 0)
 
 
 def test_a_training_may_begin_with_a_checkpoint_that_differs_in_positions_alone():

@@ -45,6 +45,16 @@ def test_a_folder_has_growing_blocks_sentences_alone_and_blocks_of_each_test_set
     )
 
 
+def test_the_same_text_is_prepared_anew_as_documents_and_as_sentences(documents, tmp_path):
+    """In one folder, by a user who forgot the option."""
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", documents[0].parent / name)]
+    for options, pairs in (([], 119), (["--document-tokens", 40], 100), ([], 119)):
+        run("scripts/prepare.sh", *sets, *options, "--merges", 100, "--out", tmp_path)
+        info = json.loads((tmp_path / "prepare.json").read_text())
+        assert info["pairs"]["train"] == pairs and ("documents" in info) == bool(options)
+    assert "" not in (tmp_path / "bpe/train.clean.en").read_text(encoding="utf-8").splitlines()
+
+
 def test_documents_are_scored_whole(documents):
     data, model = documents
     for subset, segments in (("test", 100), ("test1", None)):
@@ -100,3 +110,5 @@ def test_a_text_is_cut_into_blocks_within_its_documents(documents):
     translator = Translator(documents[1], engine="fairseq", documents=True)
     lines = [" ".join("a" * 1 for _ in range(n)) for n in (15, 15, 15, 0, 50, 3, 0)]
     assert translator.blocks(lines) == [[0, 1], [2], [4], [5]]  # 40 tokens at most, and a longer segment alone
+    translator.engine.longest = 31  # with </s>
+    assert translator.blocks(lines) == [[0], [1], [2], [4], [5]]  # no longer than the model takes

@@ -40,9 +40,7 @@ def documents(prefix: str, langs: Tuple[str, str]) -> Iterator[List[Pair]]:
     for name, rows in groupby(named, key=lambda row: row[0]):
         segments = [(source, target) for _, source, target in rows]
         if any(SEPARATOR in source or SEPARATOR in target for source, target in segments):
-            raise Failure(
-                f"{prefix}, document {name}: its text has {SEPARATOR}, which separates segments here: replace it"
-            )
+            raise Failure(f"{prefix}, document {name}: has {SEPARATOR}, which separates segments here: replace it")
         yield segments
 
 

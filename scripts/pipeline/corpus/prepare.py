@@ -145,6 +145,8 @@ def prepare(args: argparse.Namespace) -> None:
     with preparing(args, langs, list(prefixes)) as (steps, way):
         out, tokens = steps.folder, steps.folder / way.tokens
         steps.setting(f"input {pair} {' '.join(hashes)}")  # trained runs know their data by the settings of all steps
+        if args.document_tokens and None in tables:  # whose files may have been prepared as sentences
+            steps.setting("empty lines end documents")
         copies = [f"raw/{name}.{end}" for name in prefixes for end in (*langs, "json")]
         copy = blocks.copy_documents if args.document_tokens else lines.copy_pairs
         steps.step("copy", copies, lambda: lines.copy_sets(prefixes, out / "raw", langs, copy=copy))

@@ -61,8 +61,8 @@ def _failure(name: str, status: int, checkpoint: Path, log: Path) -> Failure:
     reason = last_error_in(log)
     if "--skip-invalid-size-inputs-valid-test" in reason:
         return Failure(
-            f"{log.stem}: a line is longer than the model takes, train it with a larger "
-            "--max-source-positions, or leave that set out"
+            f"{log.stem}: a line or its reference is longer than the model takes, train it with a larger "
+            "--max-source-positions and --max-target-positions, or leave that set out"
         )
     if status < 0:
         reason = f"ended by signal {signal.Signals(-status).name}"

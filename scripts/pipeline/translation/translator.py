@@ -98,9 +98,10 @@ class Translator:
     def blocks(self, sources: Sequence[str]) -> List[List[int]]:
         """The numbers of the lines that make each block of a text; empty lines, which end documents, are in none."""
         found: List[List[int]] = []
+        most = min(self.block_tokens, self.engine.longest - 1)  # </s> comes to them
         for filled, lines in groupby(range(len(sources)), key=lambda i: bool(sources[i])):
             if filled:
-                found += map(list, packed(list(lines), self.block_tokens, lambda i: len(sources[i].split())))
+                found += map(list, packed(list(lines), most, lambda i: len(sources[i].split())))
         return found
 
     def search_blocks(self, blocks: Sequence[Sequence[str]]) -> Tuple[List[List[str]], int]:

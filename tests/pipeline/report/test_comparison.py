@@ -16,6 +16,9 @@ from pipeline.scoring.statistics import (
     rows,
     seed_variance,
 )
+from pipeline.scoring.statistics import (
+    bleu as corpus_bleu,
+)
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, result, scored
 from .made_results import exact_bleu as bleu
@@ -76,6 +79,17 @@ def test_where_it_is_known_how_much_trainings_differ_all_of_them_count(tmp_path)
 
 def test_equal_outputs_do_not_differ(tmp_path):
     assert compared(tmp_path, (0.3, 0.3)).p == 1
+
+
+def test_on_a_single_document_no_difference_is_tested(tmp_path):
+    """All samples of it are equal, so every difference would be certain."""
+    for arch, rate in ((ROTARY, 0.1), (SINUSOIDAL, 0.3)):
+        columns = {name: values[:1] for name, values in scored("test", rate)["statistics"].items()}
+        figures = {"sacrebleu": {"score": round(corpus_bleu(rows(columns)), 2), "signature": "s"}}
+        entry = {"subset": "test", "sentences": 1, "settings": "", "scores": figures, "statistics": columns}
+        result(tmp_path, arch, more={"tests": {"test": entry}})
+    found = compare(*systems_of(tmp_path), "test")
+    assert found.p is None and found.interval is None
 
 
 def test_with_several_seeds_a_difference_is_as_sure_as_the_trainings_are_alike(tmp_path):
