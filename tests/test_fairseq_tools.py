@@ -63,6 +63,7 @@ class ToyEncoding(PositionEncoding):
 """
 
 
+@pytest.mark.long
 def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, tmp_path):
     """Flags, architectures of every size and the contract tests follow; it trains through fairseq-train."""
     for name in ("fairseq_rope", "tests"):

@@ -73,6 +73,7 @@ def test_the_manuals_export_of_encoder_and_decoder_serves_other_batches():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_other_lengths_and_batches_are_compiled_once():
     def batch(count, length):
         return sentences(count, length + 2), None, decoder_input(sentences(count, length, seed=2))

@@ -17,6 +17,7 @@ def test_the_notebook_is_stored_without_outputs():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_notebook_trains_translates_and_draws(corpus, tmp_path, monkeypatch, capsys):
     """Two of its models, for a few updates on a small corpus."""
     images = pytest.importorskip("PIL.Image")  # comes with matplotlib

@@ -29,6 +29,7 @@ def result(out, name):
     return json.loads((out / f"results/{name}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.long
 def test_the_recipe_runs_from_the_archives_to_the_report_and_another_one_shares_its_data(mirror, corpus, tmp_path):
     out = tmp_path / "out"
     download(out / "raw", mirror, mirror.parent / "cache")

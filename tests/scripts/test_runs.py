@@ -120,6 +120,7 @@ def test_what_is_finished_is_not_run_again_on_another_machine(killed, raw, tmp_p
     assert tables[0] == tables[1] and (tmp_path / "report/report.html").is_file()
 
 
+@pytest.mark.long
 def test_runs_that_fail_are_named_in_the_report_and_set_no_result_aside_as_a_finished_one_does(killed, raw, tmp_path):
     out, archs = tmp_path / "out", ["transformer_alibi_tiny", NAMES[0]]
     shutil.copytree(killed[0], out)
@@ -147,6 +148,7 @@ def test_wrong_options_are_named_in_one_line(tmp_path):
         assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_two_calls_at_once_share_a_folder(corpus, tmp_path):
     words = ["scripts/reproduce.sh", "demo", "--data", corpus, "--out", tmp_path / "out", "--max-update", 5]
     archs = ("transformer_none_tiny", "roformer_tiny")
@@ -182,6 +184,7 @@ def swept(killed, raw, tmp_path_factory):
     return out, said
 
 
+@pytest.mark.long
 def test_a_killed_sweep_ends_in_the_figures_of_reproduce_sh(killed, swept):
     out, said = swept
     assert [status for status, _ in said] == [-signal.SIGKILL, 1], said[-1]
@@ -192,6 +195,7 @@ def test_a_killed_sweep_ends_in_the_figures_of_reproduce_sh(killed, swept):
     assert same(ours, theirs)
 
 
+@pytest.mark.long
 def test_a_sweep_takes_results_from_elsewhere_and_goes_past_a_failure(killed, swept, tmp_path):
     out, said = swept
     assert not (out / NAMES[0]).exists()

@@ -182,6 +182,7 @@ def test_a_fine_tuning_that_ends_early_fails_and_a_model_so_far_is_called_that(m
     assert not list((model / "finetuned").glob("*/*.json"))
 
 
+@pytest.mark.long
 def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, glue, tmp_path):
     model = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "tupe_r_mlm_tiny-wide/seed1")
     options = ["--learning-rates", "1e-3", "--epochs", 1, "--seeds", 1, "--results", tmp_path / "results"]

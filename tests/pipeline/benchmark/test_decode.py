@@ -12,6 +12,7 @@ from .measuring import DECODE, FLAGS, SPREAD, measured, options
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_decode_finds_the_same_hypotheses(tmp_path, capsys, monkeypatch):
     archs = ["transformer_sinusoidal_tiny", "tupe_r_tiny"]
     what = [*DECODE, "--archs", *archs, "--sentences", "3", "1", "--precisions", "fp32", "bf16"]
