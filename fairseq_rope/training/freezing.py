@@ -18,7 +18,7 @@ def add_freezing_args(parser: ArgumentParser) -> None:
 
 
 def freeze(model: nn.Module, args: Any) -> None:
-    """Freezes the parameters that ``--only-train`` does not name.
+    """Freezes the parameters that ``--only-train`` does not name; one that is shared has several names.
 
     Raises:
         ValueError: it is no regular expression, or no parameter has such a name.
@@ -27,10 +27,12 @@ def freeze(model: nn.Module, args: Any) -> None:
     if not pattern:
         return
     try:
-        found = {name: bool(re.search(pattern, name)) for name, _ in model.named_parameters()}
+        named = model.named_parameters(remove_duplicate=False)
+        trained = {parameter for name, parameter in named if re.search(pattern, name)}
     except re.error as error:
         raise ValueError(f"--only-train {pattern}: no regular expression: {error}") from None
-    if not any(found.values()):
-        raise ValueError(f"--only-train {pattern}: no parameter has such a name; there is, for example, {max(found)}")
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(parameter.requires_grad and found[name])
+    if not trained:
+        example = max(dict(model.named_parameters()))
+        raise ValueError(f"--only-train {pattern}: no parameter has such a name; there is, for example, {example}")
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter.requires_grad and parameter in trained)

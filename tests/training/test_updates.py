@@ -106,3 +106,8 @@ def test_updates_leave_frozen_parameters_as_they_are_and_keep_no_state_of_them(o
     # adding a constant to all keys does not change a softmax: their bias has no gradient but rounding
     assert moved | {name for name in start if "self_attn.k_proj.bias" in name} == {n for n in start if "self_attn" in n}
     assert len(made.optimizer.optimizer.state_dict()["state"]) == sum("self_attn" in name for name in start)
+
+
+def test_a_shared_parameter_trains_under_each_of_its_names():
+    model = trainer(FUSED, "--share-all-embeddings", "--only-train", r"decoder\.embed").model
+    assert [name for name, p in model.named_parameters() if p.requires_grad] == ["encoder.embed_tokens.weight"]
