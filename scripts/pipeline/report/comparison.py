@@ -51,8 +51,13 @@ class Difference:
 
 def choose_baseline(systems: Sequence[System], arch: str = "") -> Optional[System]:
     """The named system, None if it was not run; else the first of :data:`BASELINES`; else any. Of several, the one with
-    most trainings; a variant only if there is nothing else."""
-    usual = sorted(systems, key=lambda system: (bool(system.variant), -len(system.runs)))
+    most trainings, then the one that shares a seed with most systems; a variant only if there is nothing else."""
+
+    def order(system: System) -> Tuple[bool, int, int]:
+        alike = sum(not system.runs.keys().isdisjoint(other.runs) for other in systems)
+        return bool(system.variant), -len(system.runs), -alike
+
+    usual = sorted(systems, key=order)
     if arch:
         return next((system for system in usual if system.arch == arch), None)
     named = [system for name in BASELINES for system in usual if system.arch.startswith(name) and not system.variant]

@@ -37,8 +37,8 @@ def test_a_difference_has_the_direction_that_is_certain():
 
 
 def test_the_baseline_is_sinusoidal_with_most_trainings_and_no_variant():
-    def system(arch, seeds=1, variant=""):
-        return System(arch, variant, runs={seed: [] for seed in range(seeds)})
+    def system(arch, seeds=1, variant="", first=0):
+        return System(arch, variant, runs={first + seed: [] for seed in range(seeds)})
 
     rope, big, base = system("roformer_base", 9), system("transformer_sinusoidal_big"), system(SINUSOIDAL, 3)
     variant = system(SINUSOIDAL, 5, "v")
@@ -46,6 +46,8 @@ def test_the_baseline_is_sinusoidal_with_most_trainings_and_no_variant():
     learned = system("transformer_learned_mlm_base")
     assert choose_baseline([system("transformer_sinusoidal_mlm_base"), learned]) is learned
     assert choose_baseline([rope, base], "roformer_base") is rope and choose_baseline([rope], "x") is None
+    elsewhere = system(SINUSOIDAL, 3, first=100)  # of which no seed is another system's
+    assert choose_baseline([rope, elsewhere, base]) is choose_baseline([rope, base, elsewhere]) is base
 
 
 def compared(folder, *seeds):
