@@ -164,12 +164,8 @@ def with_options_of(
     others = {flag: list(words) for flag, words in flags.items() if flag not in map(to_flag, names)}
     own = flags_of(cfg, [name for name in names if name in known and name not in left_out])
     task = task_options(state)
-    return {
-        **others,
-        "--arch": [arch],
-        **own,
-        **(multilingual.flags(task) if multilingual.is_multilingual(task) else {}),
-    }
+    tags = multilingual.flags(task) if multilingual.is_multilingual(task) else {}
+    return {**others, "--arch": [arch], **own, **tags}
 
 
 def _as_plugin(state: Dict[str, Any]) -> Tuple[Dict[str, Any], argparse.Namespace, Kind]:

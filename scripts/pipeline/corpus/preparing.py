@@ -98,10 +98,9 @@ def preparing(args: Any, langs: Sequence[str], sets: Sequence[str]) -> Iterator[
 
 def dictionary(folder: Path, lang: str) -> Path:
     """The dictionary of a language in prepared data or a model folder; of all languages, if that is there."""
-    common = folder / "dict.txt"
-    return (
-        common if common.is_file() else (folder / "bin" if (folder / "bin").is_dir() else folder) / f"dict.{lang}.txt"
-    )
+    if (folder / "dict.txt").is_file():
+        return folder / "dict.txt"
+    return (folder / "bin" if (folder / "bin").is_dir() else folder) / f"dict.{lang}.txt"
 
 
 def finish(

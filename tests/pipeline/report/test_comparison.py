@@ -16,9 +16,7 @@ from pipeline.scoring.statistics import (
     rows,
     seed_variance,
 )
-from pipeline.scoring.statistics import (
-    bleu as corpus_bleu,
-)
+from pipeline.scoring.statistics import bleu as corpus_bleu
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, result, scored
 from .made_results import exact_bleu as bleu
