@@ -86,8 +86,8 @@ def test_dictionaries_of_sentences_get_the_separator(documents, trained, tmp_pat
 
 
 class Reversing:
-    """An engine that reverses the words of each segment, loses the separators of blocks that have an ``x``, and leaves
-    the last segment empty in blocks that have a ``y`` in the first."""
+    """An engine that reverses the words of each segment. Of a block with an ``x`` it loses the separators and says that
+    it may be cut; of one with a ``y`` in the first segment it leaves the last one empty."""
 
     def search(self, sources):
         blocks = [[" ".join(reversed(segment.split())) for segment in split_segments(source)] for source in sources]
@@ -95,7 +95,7 @@ class Reversing:
             if len(block) > 1 and "y" in block[0]:
                 block[-1] = ""
         found = [" ".join(block) if "x" in source else join_segments(block) for block, source in zip(blocks, sources)]
-        return found, 0
+        return found, ["x" in source for source in sources]
 
 
 def test_a_block_that_comes_back_with_other_or_empty_segments_is_translated_segment_by_segment(documents):
@@ -104,6 +104,7 @@ def test_a_block_that_comes_back_with_other_or_empty_segments_is_translated_segm
     blocks = [["a b", "c d"], ["e x", "f g"], ["h i"], ["j y", "k l"]]
     texts, wrong = translator.search_blocks(blocks)
     assert wrong == 2 and texts == [["b a", "d c"], ["x e", "g f"], ["i h"], ["y j", "l k"]]
+    assert translator.cut == 1  # the segment that has the x, and not also the block
 
 
 def test_a_text_is_cut_into_blocks_within_its_documents(documents):

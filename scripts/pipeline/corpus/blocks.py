@@ -8,7 +8,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..command import Failure
+from ..command import Failure, say
 from ..files import read_json, write_json
 from ..text.base import one_line
 from ..text.segments import SEPARATOR, join_segments, packed
@@ -88,7 +88,10 @@ def copy_documents(prefix: str, out: Path, langs: Tuple[str, str]) -> Dict[str, 
             sizes.append(len(document))
             yield from document
 
-    return {"pairs": write_pairs(str(out), langs, segments()), "documents": sizes}
+    count = write_pairs(str(out), langs, segments())
+    if len(sizes) == 1 < count:
+        say(f"{prefix}: its {count} segments are one document: an empty line on both sides, or PREFIX.tsv, ends one")
+    return {"pairs": count, "documents": sizes}
 
 
 def growing(segments: Sequence[Pair], most: int) -> Iterator[Sequence[Pair]]:

@@ -25,8 +25,8 @@ WORKER_TOKENS = 1000
 """Padded source tokens that a worker of CTranslate2 translates at once on a CPU; more were slower (two workers of one
 thread each, int8: 752 words a second with 1,000, 491 with 4,000; 659 with one worker of two threads)."""
 
-Found = Tuple[List[str], int]
-"""Translations, and how many of them are as long as the search allows."""
+Found = Tuple[List[str], List[bool]]
+"""Translations, and which of them are as long as the search allows, and may be cut."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class CTranslate2Engine:
         return texts, _full(found, self.max_length)
 
 
-def _full(found: Sequence[Sized], max_length: int) -> int:
-    return sum(len(tokens) > max_length for tokens in found)  # with </s>
+def _full(found: Sequence[Sized], max_length: int) -> List[bool]:
+    return [len(tokens) > max_length for tokens in found]  # with </s>
 
 
 def saturates(quantization: Optional[str]) -> bool:

@@ -91,7 +91,8 @@ class Translator:
     def search(self, sources: Sequence[str]) -> List[str]:
         """Translations of the tokens of sentences; that of an empty sentence is empty."""
         given = [source for source in sources if source]
-        hypotheses, self.cut = self.engine.search(given) if given else ([], 0)
+        hypotheses, full = self.engine.search(given) if given else ([], [])
+        self.cut = sum(full)
         texts = iter(self.processing.join(hypotheses))
         return [next(texts) if source else "" for source in sources]
 
@@ -114,12 +115,13 @@ class Translator:
         Returns:
             Their translations, and the number of blocks that were translated segment by segment.
         """
-        found, self.cut = self.engine.search([join_segments(block) for block in blocks])
+        found, full = self.engine.search([join_segments(block) for block in blocks])
         split = [split_segments(tokens) for tokens in found]
         wrong = [i for i, block in enumerate(blocks) if len(split[i]) != len(block) or not all(split[i])]
+        self.cut = sum(full) - sum(full[i] for i in wrong)
         if alone := [segment for i in wrong for segment in blocks[i]]:
-            again, cut = self.engine.search(alone)
-            self.cut += cut
+            again, full = self.engine.search(alone)
+            self.cut += sum(full)
             segments = iter(" ".join(split_segments(tokens)) for tokens in again)
             for i in wrong:
                 split[i] = list(islice(segments, len(blocks[i])))

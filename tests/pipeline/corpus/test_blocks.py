@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pipeline.command import Failure
-from pipeline.corpus.blocks import documents, growing, write_test_blocks, write_training_blocks
+from pipeline.corpus.blocks import copy_documents, documents, growing, write_test_blocks, write_training_blocks
 from pipeline.scoring.metrics import Texts, score
 from pipeline.scoring.score import by_document
 from pipeline.text.segments import packed, split_segments
@@ -72,6 +72,13 @@ def corpus(tmp_path):
 def test_documents_are_read_from_a_table_and_from_parallel_text(corpus, form):
     first, second = segments(2, 3), segments(1)
     assert list(documents(corpus(first, second, form=form), LANGS)) == [first, second]
+
+
+def test_text_without_ends_of_documents_is_said_to_be_one_document(corpus, tmp_path, capsys):
+    for texts, said in (([segments(2, 3)], 1), ([segments(2), segments(3)], 0), ([segments(2)], 0)):
+        counts = copy_documents(corpus(*texts, form="parallel"), tmp_path / "out", LANGS)
+        assert counts == {"pairs": sum(map(len, texts)), "documents": list(map(len, texts))}
+        assert capsys.readouterr().err.count("segments are one document") == said
 
 
 def test_text_that_is_not_aligned_or_has_the_separator_is_refused(corpus, tmp_path):
