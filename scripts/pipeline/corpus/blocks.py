@@ -90,7 +90,7 @@ def copy_documents(prefix: str, out: Path, langs: Tuple[str, str]) -> Dict[str, 
 
     count = write_pairs(str(out), langs, segments())
     if len(sizes) == 1 < count:
-        say(f"{prefix}: its {count} segments are one document: an empty line on both sides, or PREFIX.tsv, ends one")
+        say(f"{prefix}: all {count} segments are one document: if not, put an empty line between two on both sides")
     return {"pairs": count, "documents": sizes}
 
 

@@ -74,11 +74,11 @@ def test_documents_are_read_from_a_table_and_from_parallel_text(corpus, form):
     assert list(documents(corpus(first, second, form=form), LANGS)) == [first, second]
 
 
-def test_text_without_ends_of_documents_is_said_to_be_one_document(corpus, tmp_path, capsys):
-    for texts, said in (([segments(2, 3)], 1), ([segments(2), segments(3)], 0), ([segments(2)], 0)):
+def test_a_user_who_forgot_the_empty_lines_between_documents_is_told(corpus, tmp_path, capsys):
+    for texts, lines in (([segments(2, 3)], 1), ([segments(2), segments(3)], 0), ([segments(2)], 0)):
         counts = copy_documents(corpus(*texts, form="parallel"), tmp_path / "out", LANGS)
         assert counts == {"pairs": sum(map(len, texts)), "documents": list(map(len, texts))}
-        assert capsys.readouterr().err.count("segments are one document") == said
+        assert capsys.readouterr().err.count("\n") == lines
 
 
 def test_text_that_is_not_aligned_or_has_the_separator_is_refused(corpus, tmp_path):
