@@ -61,10 +61,10 @@ def test_a_reader_that_has_seen_enough_ends_it_in_silence(begin):
     assert ended(process) == (-signal.SIGPIPE, "")
 
 
-@pytest.mark.parametrize("moment", ["imports", "work", "pool"])
+@pytest.mark.parametrize("moment", ["imports", "pool"])
 def test_ctrl_c_ends_it_and_its_workers_in_silence(begin, tmp_path, moment):
-    work = "import time; open('begun', 'w').close(); time.sleep(60)"
-    process = begin({"imports": f"pass\n{work}", "work": work, "pool": POOL.strip()}[moment])
+    work = "import time; open('begun', 'w').close(); time.sleep(60)"  # before main begins
+    process = begin({"imports": f"pass\n{work}", "pool": POOL.strip()}[moment])
     while not (tmp_path / "begun").exists():
         assert process.poll() is None
         time.sleep(0.01)

@@ -111,12 +111,6 @@ def test_a_recipe_for_text_names_its_folder_and_no_languages(write, tmp_path):
                        "--out", ROOT / "runs/mine/data", "--subwords", "bytes"]  # fmt: skip
 
 
-def test_a_recipe_without_text_trains_and_is_not_reproduced():
-    assert load_recipe("small").shares == ""
-    with pytest.raises(Failure, match=r"the recipe small names no text: give it to scripts/train\.sh, or write"):
-        Sweep(parse(["small"]))
-
-
 def test_the_last_way_to_choose_a_batch_counts(write):
     by_tokens = load_recipe(write('extends = "wmt14_en_de"\n[train]\nrequired-batch-size-multiple = 4'))
     assert by_tokens.train["target-tokens"] == 25000
@@ -129,45 +123,33 @@ def test_the_last_way_to_choose_a_batch_counts(write):
 
 
 @pytest.mark.parametrize(
-    "text,message",
+    "text,named",
     [
-        ("x = ", "see docs/own-data.md"),
-        ('extends = "small"\nflags = "--lr 1"', "unknown field `flags`: see docs/own-data.md"),
-        ('extends = "small"\n[train]\nlr = {a = 1}', "$.train[...]`: see docs/own-data.md"),
-        ('extends = "small"\n[score]\naverage = 0', ">= 1 - at `$.score.average`"),
-        ('extends = "small"\n[train]\ntask = "lm"', "unknown 'task' 'lm'; there are: translation masked_lm"),
-        ("[train]\nlr = 1", "[train] has no optimizer: extend translation, masked_lm, language_modeling"),
-        ("extends = 'smal'", "unknown recipe 'smal'; there are: demo"),
-        ("extends = 'no.toml'", "no.toml: there is no such recipe"),
+        ('extends = "small"\nflags = "--lr 1"', "flags"),
+        ('extends = "small"\n[score]\naverage = 0', "average"),
+        ('extends = "small"\n[train]\ntask = "lm"', "'lm'"),
+        ("[train]\nlr = 1", "extend translation, masked_lm, language_modeling"),
+        ("extends = 'smal'", "'smal'"),
         ("extends = 'mine.toml'", "extends itself"),
-        ('extends = "small"\n[data]\ntrain = "x"', "[data] has no 'valid'"),
+        ('extends = "small"\n[data]\ntrain = "x"', "'valid'"),
     ],
 )
-def test_a_wrong_recipe_is_refused_in_one_line(write, text, message):
+def test_a_wrong_recipe_is_refused_in_one_line(write, text, named):
     with pytest.raises(Failure) as refused:
         load_recipe(write(text))
     said = str(refused.value)
-    assert message in said and "\n" not in said and len(said) < 600
-
-
-@pytest.mark.parametrize("name", ["nope", "a b.toml", "demo.toml", ".toml"])
-def test_a_recipe_that_is_missing_or_has_an_unsuitable_name_is_refused(write, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    write(OWN, "a b"), write(OWN, "demo"), (tmp_path / ".toml").mkdir()
-    with pytest.raises(Failure):
-        load_recipe(name)
+    assert named in said and "\n" not in said and len(said) < 600
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "named"),
     [
-        (["demo", "--variant", "odd roformer_tiny --rope-layout none"], "roformer_tiny (odd): fairseq-train: argument"),
+        (["small"], "scripts/train.sh"),  # it has no text
         (["demo", "--variant", "odd roformer_tiny --warmup 5"], "roformer_tiny (odd): fairseq-train: unrecognized"),
-        (["demo", "--archs", "roformer_mlm_tiny"], "roformer_mlm_tiny: the task translation cannot train"),
         (["mlm_demo", "--archs", "roformer_lm_tiny"], "roformer_lm_tiny: the task masked_lm cannot train"),
     ],
 )
-def test_a_system_that_fairseq_cannot_train_is_refused_before_anything_runs(words, message):
+def test_what_fairseq_cannot_train_is_refused_before_anything_runs(words, named):
     with pytest.raises(Failure) as refused:
         Sweep(parse(words))
-    assert str(refused.value).startswith(message)
+    assert named in str(refused.value)

@@ -25,7 +25,7 @@ def text(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("langs, workers", [(["en", "de"], 1), (["en", "de"], 2), (["en"], 2)])
+@pytest.mark.parametrize("langs, workers", [(["en", "de"], 2), (["en"], 1)])
 def test_the_files_are_those_of_fairseq_preprocess_byte_by_byte(text, tmp_path, monkeypatch, langs, workers):
     monkeypatch.setattr(blocks, "LINES", 110)
     pair, end = ["--source-lang", "en", "--target-lang", "de", "--joined-dictionary"], ""

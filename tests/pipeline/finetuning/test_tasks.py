@@ -40,25 +40,18 @@ def test_every_task_reads_its_columns_in_which_quotes_are_text(tmp_path):
     assert TASKS["STS-B"].settings == "STS-B numbers / 5" and TASKS["RTE"].settings == "RTE"
 
 
-@pytest.mark.parametrize(
-    "task,content,line",
-    [
-        ("CoLA", "gj04\t1\tHe said so.\n", 1),
+def test_a_broken_or_missing_file_is_named_with_its_line(tmp_path):
+    with pytest.raises(Failure, match=r"RTE/train\.tsv not found .*--data"):
+        TASKS["RTE"].read(tmp_path)
+    for task, content, line in (
         ("CoLA", "gj04\t1\t\tHe\n\n", 2),
         ("CoLA", "gj04\t2\t\tHe said so.\n", 1),
         ("RTE", ROWS["RTE"].replace("sentence1", "x"), 2),
         ("STS-B", ROWS["STS-B"].replace("3.80", "nan"), 2),
-    ],
-)
-def test_a_broken_or_missing_file_is_named_with_its_line(tmp_path, task, content, line):
-    with pytest.raises(Failure, match=rf"{task}/train\.tsv not found .*--data"):
-        TASKS[task].read(tmp_path)
-    write(tmp_path, task, content)
-    with pytest.raises(Failure, match=rf"train\.tsv, line {line}: {task}"):
-        TASKS[task].read(tmp_path)
-    write(tmp_path, task, "" if TASKS[task].columns else content.split("\n")[0])
-    with pytest.raises(Failure, match=r"train\.tsv has no examples"):
-        TASKS[task].read(tmp_path)
+    ):
+        write(tmp_path, task, content)
+        with pytest.raises(Failure, match=rf"train\.tsv, line {line}: {task}"):
+            TASKS[task].read(tmp_path)
 
 
 def test_cases_are_split_by_the_first_text_and_the_right_choice_takes_turns(tmp_path):

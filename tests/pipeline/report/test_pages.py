@@ -88,12 +88,3 @@ def test_a_case_has_the_figures_of_its_evidence_and_says_if_there_are_none(tmp_p
     assert rows[2][2:] == ["none yet", "not measured", " |"]
     with pytest.raises(Failure, match=r"page.md: 'text' does not hold"):
         filled(tmp_path, report, "cases", old)
-
-
-def test_a_picture_is_drawn_where_the_link_of_the_page_leads(tmp_path, report):
-    pytest.importorskip("matplotlib")
-    draw(report.recipes[0])
-    page = tmp_path / "page.md"
-    page.write_text("<!-- report: picture small -->\n![](docs/a.svg)\n<!-- end -->\n")
-    files = fill(page, report)
-    assert files[tmp_path / "docs/a.svg"].startswith("<?xml") and "](docs/a.svg)\n<!-- end" in files[page]

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.report.pictures import draw, learning, scores
 
-from .made_results import LEARNED, ROTARY, SINUSOIDAL, model, recipe, result
+from .made_results import LEARNED, ROTARY, SINUSOIDAL, recipe, result
 
 pytest.importorskip("matplotlib")
 
@@ -25,18 +25,6 @@ def test_scores_have_the_interval_of_their_difference_and_curves_the_colours_of_
     assert list(curves) == ["roformer", "transformer_sinusoidal", "transformer_learned"], "no variants"
     assert all(bars[name][0].get_color() == colour for name, colour in curves.items())
     assert len([line for line in right.get_lines() if line.get_linestyle() == "--"]) == 3, "longer sentences"
-
-
-def test_one_system_has_no_panel_of_scores_and_a_language_model_none_of_lengths(tmp_path):
-    result(tmp_path / "one", ROTARY, test=0.1)
-    (panel,) = scores(recipe(tmp_path / "one"))[1].axes
-    assert panel.get_xlabel() == "source words"
-    for arch in (ROTARY, LEARNED):
-        model(tmp_path / "two", arch, 9.0)
-    (panel,) = scores(recipe(tmp_path / "two"))[1].axes
-    assert "perplexity" in panel.get_xlabel()
-    model(tmp_path / "three", ROTARY, 9.0)
-    assert scores(recipe(tmp_path / "three")) is None
 
 
 def test_learning_curves_are_of_both_losses_of_each_system(tmp_path):

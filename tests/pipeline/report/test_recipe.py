@@ -5,7 +5,6 @@ import statistics
 
 import pytest
 
-from pipeline.command import Failure
 from pipeline.report.recipe import read_report
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, model, named, recipe, result, tuned
@@ -96,18 +95,3 @@ def test_the_step_is_of_the_benchmark_with_most_systems_in_fp32_with_the_criteri
     report = read_report([tmp_path])
     assert report.recipes[0].steps == {SINUSOIDAL: 1.0, ROTARY: 1.25, LEARNED: 0.5}
     assert [file.name for file in report.benchmarks] == ["another", "bf16", "few", "most"]
-
-
-def test_recipes_of_much_text_come_first(tmp_path):
-    for name, pairs in (("demo", 60), ("large", 9000)):
-        result(tmp_path, ROTARY, more={"recipe": name, "data": {"pairs": {"train": pairs}}}, test=0.1)
-    model(tmp_path, ROTARY, 3.0)
-    assert [made.name for made in read_report([tmp_path]).recipes] == ["large", "demo", "books"]
-
-
-def test_nothing_to_report_is_refused(tmp_path):
-    with pytest.raises(Failure, match=r"run scripts/reproduce\.sh"):
-        read_report([tmp_path])
-    result(tmp_path, ROTARY, test=0.1)
-    with pytest.raises(Failure, match="has no result of the baseline 'x'"):
-        read_report([tmp_path], baseline="x")

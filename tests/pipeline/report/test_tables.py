@@ -8,8 +8,6 @@ from pipeline.report.tables import change, conditions, lengths_table, p_value, s
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, recipe, result
 
-NASTY = "<b>a|b\\|c</b> & `c` *d* [e](f) # \\ $j$\n\n# k"
-
 
 def cells(markdown):
     return [[cell.strip() for cell in line[2:-2].split(" | ")] for line in markdown.splitlines()]
@@ -24,14 +22,6 @@ def test_a_table_has_scores_differences_and_costs_and_no_empty_column(tmp_path):
     found = made.differences[made.systems[0]]
     assert best[:2] == ["`roformer`", "1"] and best[3:5] == [change(found), p_value(found)]
     assert cells(system_table(made, ["seeds"]))[0] == ["system `…_tiny`", "seeds"]
-
-
-def test_variants_can_be_left_out_and_any_metric_shown(tmp_path):
-    result(tmp_path, ROTARY, test=0.1)
-    result(tmp_path, ROTARY, variant="half", flags="--rope-layout half", test=0.2)
-    made = recipe(tmp_path)
-    assert len(cells(system_table(made))) == 4 and len(cells(system_table(made, plain=True))) == 3
-    assert cells(system_table(made, ["test chrf"]))[0] == ["system `…_tiny`"], "no system has it"
 
 
 @pytest.mark.parametrize(

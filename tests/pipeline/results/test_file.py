@@ -12,16 +12,9 @@ from ..report.made_results import ROTARY, result
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda made: made.pop("recipe"), "missing required field `recipe`"),
-        (lambda made: made["curve"].update(valid=3), "Expected `object`, got `int` - at `$.curve[...]`"),
-        (
-            lambda made: made["tests"]["test"]["scores"]["sacrebleu"].update(score=99.0),
-            "says 99.0 BLEU, its statistics have",
-        ),
-        (
-            lambda made: made.update(format="fairseq_rope result 2"),
-            "is no result file of version 'fairseq_rope result 1'",
-        ),
+        (lambda made: made.pop("recipe"), "recipe"),
+        (lambda made: made["tests"]["test"]["scores"]["sacrebleu"].update(score=99.0), "99.0 BLEU"),
+        (lambda made: made.update(format="fairseq_rope result 2"), "fairseq_rope result 1"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path, change, reason):

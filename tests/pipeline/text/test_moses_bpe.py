@@ -9,14 +9,8 @@ from pipeline.text.moses_bpe import MosesBPE, Tokenizer, check, keep_frequent, l
 
 from ...commands import ROOT, run
 
-ODD = [
-    "",
-    "  two  spaces ",
-    "a&b <c> |d| [e] 'f' \"g\"",
-    "z.B. d.h. 3,5 %-Marke",
-    "\u201cquotes\u201d \u2013 dash\u2026",
-]
-ODD += ["tab\there\u200b"]
+ODD = ["", "  two  spaces ", "a&b <c> |d| [e] 'f' \"g\"", "z.B. d.h. 3,5 %-Marke"]
+ODD += ["\u201cquotes\u201d \u2013 dash\u2026", "tab\there\u200b"]
 
 
 def own_command(text, *command):
@@ -28,15 +22,14 @@ def demo(lang, count):
     return (ROOT / f"data/demo/train.{lang}").read_text(encoding="utf-8").splitlines()[:count]
 
 
-@pytest.mark.parametrize("lang, split", [("en", True), ("de", True), ("de", False)])
+@pytest.mark.parametrize("lang, split", [("en", True), ("de", False)])
 def test_tokens_are_those_of_the_librarys_own_command_byte_by_byte(lang, split):
     text = [*ODD, *demo(lang, 700), *ODD]
     plain = own_command(text, "sacremoses", "-q", "-l", lang, "normalize", "-c", "tokenize", *(["-a"] if split else []))
     assert "".join(f"{line}\n" for line in Tokenizer(lang, split)(text)) == plain
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_codes_vocabularies_and_subwords_are_those_of_the_librarys_own_commands_byte_by_byte(tmp_path, workers):
+def test_codes_vocabularies_and_subwords_are_those_of_the_librarys_own_commands_byte_by_byte(tmp_path):
     paths, texts = [tmp_path / f"train.{lang}" for lang in ("en", "de")], []
     for path in paths:
         texts.append(["", "  \u00e4 \u00e4\u00f6 x\u00a0y ", *demo(path.suffix[1:], 600)])
@@ -44,7 +37,7 @@ def test_codes_vocabularies_and_subwords_are_those_of_the_librarys_own_commands_
     plain, made = ([tmp_path / f"{name}.{lang}" for lang in ("en", "de")] for name in ("plain", "made"))
     command = ["subword-nmt", "learn-joint-bpe-and-vocab", "--symbols", "90", "--input", *paths]
     own_command([], *command, "--output", tmp_path / "plain", "--write-vocabulary", *plain)
-    sizes = learn(paths, 90, tmp_path / "codes", workers, made)
+    sizes = learn(paths, 90, tmp_path / "codes", 3, made)
     assert (tmp_path / "codes").read_bytes() == (tmp_path / "plain").read_bytes() and sizes["merges"] == 90
     assert sizes["words"]["train.en"]["tokens"] == sum(1 for line in texts[0] for word in line.split(" ") if word)
     for path, expected, text in zip(made, plain, texts):
@@ -58,19 +51,9 @@ def test_codes_vocabularies_and_subwords_are_those_of_the_librarys_own_commands_
         assert subwords != own_command(text, "subword-nmt", "apply-bpe", "--codes", tmp_path / "codes")
 
 
-@pytest.mark.parametrize("text", ["\n\n", "a b\n"])
-def test_text_without_words_or_pairs_is_refused_and_nothing_is_left(tmp_path, text):
-    (tmp_path / "a").write_text(text)
-    with pytest.raises(Failure, match="no word has two characters"):
-        learn([tmp_path / "a"], 5, tmp_path / "codes", 1)
-    assert [p.name for p in tmp_path.iterdir()] == ["a"]
-
-
 UNSEGMENTED = {
     "zh": ["他说:“是的,就是这样。”", "2023年,有许多人去了北京和上海……", "是的。"],
-    "ja": ["「はい」と彼は言った。", "私は2023年に東京へ行きました。", "カフェでコーヒーを3杯飲んだ。"],
     "th": ["ฉันไปโรงเรียนทุกวัน", "เขาพูดว่าใช่แล้วก็ไป"],
-    "km": ["ខ្ញុំទៅសាលារៀនរាល់ថ្ងៃ"],
 }
 SEGMENTED = {
     "zh": ["他 说 : “ 是 的 , 就 是 这样 。 ”", "2023 年 , 许多 人 去 了 北京 和 上海 ……"],

@@ -67,19 +67,12 @@ def test_the_names_of_special_symbols_are_no_pieces(corpus, model):
     assert not {"<unk>", "<s>", "</s>", "<pad>"} & set(pieces)
 
 
-def test_text_without_words_or_with_more_characters_than_pieces_is_refused_and_nothing_is_left(corpus, tmp_path):
-    with pytest.raises(Failure, match=r"--vocabulary 20 is too small .*: raise it to \d+00$"):
-        ours.learn([corpus / "train.en", corpus / "train.zh"], 20, tmp_path / "model")
-    written(tmp_path / "train.en", ["", " "])
-    with pytest.raises(Failure, match=r"train\.en"):
-        ours.learn([tmp_path / "train.en"], 20, tmp_path / "model")
-    assert not (tmp_path / "model").exists()
-
-
-def test_the_default_has_room_for_every_character(tmp_path):
+def test_a_vocabulary_has_room_for_every_character_or_is_refused(tmp_path):
     (tmp_path / "train.en").write_text("a\n" * 1500)
     (tmp_path / "train.zh").write_text("".join(f"{chr(0x4E00 + i)}\n" for i in range(1500)), encoding="utf-8")
     sides = [tmp_path / f"train.{lang}" for lang in ("en", "zh")]
     assert ours.enough_pieces(sides) == 3100  # 1,501 characters, and as many pieces again
+    with pytest.raises(Failure, match=r"--vocabulary 20 is too small .*: raise it to \d+00$"):
+        ours.learn(sides, 20, tmp_path / "model")
     learned = ours.learn(sides, 3100, tmp_path / "model")
     assert learned["coverage"] == 1 and learned["characters"] == 1501

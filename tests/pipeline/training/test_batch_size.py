@@ -10,7 +10,7 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
 
 from pipeline.command import Failure
-from pipeline.training.batch_size import choose, choose_flags, load
+from pipeline.training.batch_size import choose, load
 
 
 def binarised(folder, subset, source, target):
@@ -35,8 +35,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("devices", [1, 3, 8])
-@pytest.mark.parametrize("device_tokens", [2000, 4096])
+@pytest.mark.parametrize(("devices", "device_tokens"), [(1, 4096), (3, 2000), (8, 4096)])
 def test_an_update_has_the_target_tokens_that_were_asked_for(folder, devices, device_tokens):
     data = load(folder, "en", "de")
     max_tokens, frequency, tokens = choose(data, 25000, devices, device_tokens)
@@ -61,8 +60,3 @@ def test_what_cannot_be_had_is_said_in_one_line(folder):
         choose(data, 25000, 1, 50)
     with pytest.raises(Failure, match=r"target tokens per update come nearest to 100: ask for more"):
         choose(data, 100, 8, 4096)
-    (folder / "dict.xx.txt").write_text("a 1\na 1\n")
-    with pytest.raises(Failure, match=r"dict\.xx\.txt cannot be used \(Duplicate word .*\): run scripts"):
-        choose_flags(folder, ("en", "xx"), 9, 1, 4096, 8)
-    with pytest.raises(Failure, match=r"dict\.fr\.txt cannot be used"):
-        choose_flags(folder, ("en", "fr"), 9, 1, 4096, 8)

@@ -36,11 +36,6 @@ def test_the_last_checkpoint_of_an_epoch_is_among_those_by_updates(tmp_path):
     assert keep_last(tmp_path) == 5 and len(names(tmp_path)) == 3  # it is there now
 
 
-def test_a_training_without_a_checkpoint_is_refused(tmp_path):
-    with pytest.raises(Failure, match="ended before its first checkpoint"):
-        keep_last(tmp_path)
-
-
 def test_training_goes_on_from_the_newest_checkpoint_that_loads(tmp_path, capsys):
     good = checkpoint(tmp_path, "checkpoint_1_4.pt", 4).read_bytes()
     for name in ("checkpoint_1_6.pt", "checkpoint_last.pt", "checkpoint_1_8.pt.tmp"):
@@ -51,31 +46,12 @@ def test_training_goes_on_from_the_newest_checkpoint_that_loads(tmp_path, capsys
     assert "checkpoint_last.pt is damaged: training goes on from checkpoint_1_4.pt\n" in capsys.readouterr().err
 
 
-def test_where_the_newest_by_updates_is_damaged_the_last_one_stays(tmp_path, capsys):
-    good = checkpoint(tmp_path, "checkpoint_last.pt", 6).read_bytes()
-    checkpoint(tmp_path, "checkpoint_1_4.pt", 4)
-    (tmp_path / "checkpoint_1_6.pt").write_bytes(good[:100])
-    repair(tmp_path, 2)
-    assert (tmp_path / "checkpoint_last.pt").read_bytes() == good
-    assert capsys.readouterr().err.endswith(
-        "checkpoint_1_6.pt is damaged: it is renamed to checkpoint_1_6.pt.damaged\n"
-    )
-    assert keep_last(tmp_path) == 6 and newest_updates(tmp_path) == 6
-
-
 def test_a_last_checkpoint_that_a_kill_kept_from_being_copied_is_copied(tmp_path, capsys):
     newest = checkpoint(tmp_path, "checkpoint_1_6.pt", 6).read_bytes()
     checkpoint(tmp_path, "checkpoint_last.pt", 4)
     repair(tmp_path, 2)
     assert (tmp_path / "checkpoint_last.pt").read_bytes() == newest
     assert "checkpoint_last.pt is older: training goes on from checkpoint_1_6.pt\n" in capsys.readouterr().err
-
-
-def test_a_last_checkpoint_that_loads_stays(tmp_path):
-    checkpoint(tmp_path, "checkpoint_1_4.pt", 4)
-    last = checkpoint(tmp_path, "checkpoint_last.pt", 5).read_bytes()
-    repair(tmp_path, 2)
-    assert (tmp_path / "checkpoint_last.pt").read_bytes() == last
 
 
 def test_a_continued_training_has_the_checkpoints_of_an_uninterrupted_one(tmp_path):
@@ -91,7 +67,18 @@ def test_a_continued_training_has_the_checkpoints_of_an_uninterrupted_one(tmp_pa
     assert names(tmp_path / "alone") == ["checkpoint_0_2.pt", alone.name]
 
 
-def test_where_no_checkpoint_loads_the_remedy_is_named(tmp_path):
+def test_where_the_newest_by_updates_is_damaged_the_last_one_stays(tmp_path):
+    good = checkpoint(tmp_path, "checkpoint_last.pt", 6).read_bytes()
+    checkpoint(tmp_path, "checkpoint_1_4.pt", 4)
+    (tmp_path / "checkpoint_1_6.pt").write_bytes(good[:100])
+    repair(tmp_path, 2)
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == good
+    assert keep_last(tmp_path) == 6 and newest_updates(tmp_path) == 6
+
+
+def test_without_a_checkpoint_that_loads_training_does_not_go_on(tmp_path):
+    with pytest.raises(Failure, match="ended before its first checkpoint"):
+        keep_last(tmp_path)
     (tmp_path / "checkpoint_last.pt").write_bytes(b"damaged")
     with pytest.raises(Failure, match="there is no other checkpoint: remove"):
         repair(tmp_path, 2)

@@ -20,21 +20,14 @@ def test_a_run_goes_on_in_the_precision_of_its_first_device(data, trainings, beg
     assert trainings == [0, 8] and read_json(record)["batch"] == ("--bf16" if begun_with else "")
 
 
-def test_a_training_without_memory_says_what_to_do(tmp_path, monkeypatch):
+def test_a_training_without_memory_says_what_to_do_and_warnings_reach_the_terminal_once(tmp_path, monkeypatch, capsys):
     def train(program):
         monkeypatch.setattr(launch, "torchrun", lambda machines, processes: [sys.executable, "-c", program])
         launch.train(launch.Machines(), 1, [""], tmp_path / "train.log", 9, "train", "a smaller batch")
 
+    warning = "print('2026-01-01 00:00:00 | WARNING | fairseq_rope.loading | other encodings')\n"
     with pytest.raises(Failure, match=r"CUDA out of memory.* \(log: .*train\.log\): a smaller batch$"):
-        train("import torch; raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.')")
+        train(f"{warning * 2}raise MemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.')")
+    assert capsys.readouterr().err.count("warning: other encodings") == 1
     with pytest.raises(Failure, match=r"ValueError: other \(log: .*train\.log\)$"):
         train("raise ValueError('other')")
-
-
-def test_warnings_in_the_log_reach_the_terminal_once(tmp_path, monkeypatch, capsys):
-    lines = ["INFO | fairseq.trainer | fine", *["WARNING | fairseq_rope.loading | other encodings"] * 2]
-    program = "".join(f"print('2026-01-01 00:00:00 | {line}');" for line in lines)
-    monkeypatch.setattr(launch, "torchrun", lambda machines, processes: [sys.executable, "-c", program])
-    launch.train(launch.Machines(), 1, [""], tmp_path / "train.log", 9, "train", "")
-    said = capsys.readouterr().err
-    assert said.count("warning: other encodings") == 1 and "fine" not in said

@@ -54,15 +54,13 @@ def test_two_dictionaries_are_two_matrices_of_embeddings(data):
     }
 
 
-@pytest.mark.parametrize("flag", ["--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path"])
+@pytest.mark.parametrize("flag", ["--finetune-from-model", "--encoder-embed-path"])
 def test_the_content_of_the_file_that_a_training_begins_with_is_a_setting(data, tmp_path, flag):
     seen, file = set(), tmp_path / "model.pt"
     for content in ("a", "b", "a"):
         file.write_text(content)
         seen.add(training(data, "--", flag, file).settings)
     assert len(seen) == 2
-    with pytest.raises(Failure, match=f"nowhere: no such file for {flag}"):
-        training(data, "--", f"{flag}=nowhere").settings  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -93,12 +91,10 @@ def test_other_data_are_another_run(data):
     assert training(data).settings != before
 
 
-@pytest.mark.parametrize(
-    "flag", ["--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau", "--seed=2", "--max-update"]
-)
-def test_flags_that_would_spoil_a_training_are_refused(data, flag):
-    with pytest.raises(Failure, match=flag.split("=")[0]):
-        training(data, "--", flag)
+def test_flags_that_would_spoil_a_training_are_refused(data):
+    for flag in ("--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau", "--seed=2", "--max-update"):
+        with pytest.raises(Failure, match=flag.split("=")[0]):
+            training(data, "--", flag)
 
 
 def test_a_batch_is_chosen_once(data):

@@ -1,17 +1,13 @@
 """A training without its trainer: what is refused, what goes on, what is moved aside."""
 
-from functools import partial
-
 import pytest
 import torch
 
 from fairseq_rope import products
 from pipeline.command import Failure
 from pipeline.files import read_json, write_json
-from pipeline.lock import locked
 from pipeline.settings import SETTINGS
 from pipeline.steps import stamp_path
-from pipeline.training import train
 
 from .test_checkpoints import checkpoint
 from .trainings import training
@@ -19,6 +15,9 @@ from .trainings import training
 
 def test_a_run_that_is_done_is_not_begun_and_one_of_fewer_updates_goes_on(data, trainings):
     training(data).run()
+    training(data).run()
+    assert trainings == [0]
+    stamp_path(data.parent / "run", "train").unlink()  # as a kill behind the last update leaves it
     training(data).run()
     assert trainings == [0]
     training(data, "--max-update", 20).run()
@@ -37,13 +36,6 @@ def test_a_run_goes_on_with_the_library_of_its_record_unless_one_is_required(dat
     monkeypatch.setenv(products.VARIABLE, products.BLAS)
     training(data, "--max-update", 30).run()
     assert libraries == [products.BLAS, products.ONEDNN, products.BLAS]
-
-
-def test_a_run_killed_behind_its_last_update_makes_none_more(data, trainings):
-    training(data).run()
-    stamp_path(data.parent / "run", "train").unlink()  # which the kill kept it from writing
-    training(data).run()
-    assert trainings == [0]
 
 
 def test_a_run_killed_before_its_last_checkpoint_had_its_name_gets_that_and_no_more(data, trainings):
@@ -67,18 +59,6 @@ def test_a_killed_run_goes_on(data, trainings, is_damaged):
     assert trainings == [6] and not list(run.out.parent.glob("run.old-*"))
 
 
-def test_a_run_of_version_0_2_goes_on(data, trainings):
-    """Its settings have the flags in the order of a command, in which the last one counts."""
-    training(data).run()
-    file = data.parent / "run" / SETTINGS
-    first, second = file.read_text().splitlines()
-    flags, end = second.removeprefix("train ").split(" --save-interval")
-    old = " ".join(["--lr 9", *(f"--{flag}" for flag in reversed(flags.removeprefix("--").split(" --")))])
-    file.write_text(f"{first}\ntrain {old} --save-interval{end}\n")
-    training(data, "--max-update", 20).run()
-    assert trainings == [0, 8] and not list(data.parent.glob("run.old-*"))
-
-
 def test_a_run_with_other_settings_is_moved_aside_and_begun_anew(data, trainings):
     first = training(data)
     first.run()
@@ -89,38 +69,10 @@ def test_a_run_with_other_settings_is_moved_aside_and_begun_anew(data, trainings
     assert "--dropout 0.3" in (first.out / SETTINGS).read_text()
 
 
-def test_a_run_whose_worker_outlives_a_killed_call_is_not_moved(data, trainings, monkeypatch):
-    first = training(data)
-    first.run()
-    monkeypatch.setattr(train, "locked", partial(locked, wait=0))
-    with locked(first.folder), pytest.raises(Failure, match=f"another command works in {first.folder}: wait for it"):
-        training(data, "--", "--dropout", "0.3").run()
-    assert (first.out / SETTINGS).read_text() == first.settings and not list(data.parent.glob("run.old-*"))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--max-update", 200), "make 4 checkpoints, but 5 are to be averaged: choose --save-every 40 or less"),
-        (("--max-update", 3, "--save-every", 1), "make 3 checkpoints, but 5 are to be averaged: choose --max-update 5"),
-    ],
-)
-def test_fewer_checkpoints_than_the_recipe_averages_are_refused_before_the_training(data, trainings, options, message):
-    with pytest.raises(Failure) as refused:
-        training(data, "--recipe", "demo", *options).run()
-    assert message in str(refused.value) and trainings == [] and not (data.parent / "run").exists()
-
-
-@pytest.mark.parametrize("options", [("--max-update", 201), ("--max-update", 200, "--save-every", 40)])
-def test_the_last_update_makes_a_checkpoint_to_average(data, trainings, options):
-    training(data, "--recipe", "demo", *options).run()
-    assert trainings == [0]
-
-
 def test_a_recipe_that_begins_with_a_run_needs_one(data):
-    with pytest.raises(Failure, match=r"^the recipe multi30k_cpu_swap begins with a run of"):
+    with pytest.raises(Failure, match="begins with a run of"):
         training(data, "--recipe", "multi30k_cpu_swap")
-    with pytest.raises(Failure, match=r"no such checkpoint for --from: run scripts/average\.sh, or name a file"):
+    with pytest.raises(Failure, match="no such checkpoint for --from"):
         training(data, "--recipe", "multi30k_cpu_swap", "--from", data).run()
 
 
@@ -137,32 +89,26 @@ def test_a_run_has_the_name_of_the_training_in_its_recipe_only_if_it_begins_with
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--drpout", "0.3"], r"^fairseq-train: unrecognized arguments: --drpout 0\.3: correct .* or what follows --$"),
-        (["--lr", "big"], r"^fairseq-train: argument --lr: .*'big'"),
-        (["--encoder-position", "rotten"], "^fairseq-train: argument --encoder-position: invalid choice: 'rotten'"),
-        (["--shaw-clip", "3"], "^fairseq-train: --shaw-clip belongs to the encoding shaw, which neither side uses"),
-        (["--fp16", "--tpu"], "^fairseq-train: Cannot combine --fp16 and --tpu"),
-        (["--max-tokens", "5"], "^a sentence of the validation set has 35 tokens, but a batch has 5 at most: give"),
+        (["--drpout", "0.3"], r"--drpout 0\.3"),
+        (["--shaw-clip", "3"], "--shaw-clip belongs to the encoding shaw"),
+        (["--max-tokens", "5"], "a sentence of the validation set has 35 tokens"),
     ],
 )
-def test_options_that_fairseq_train_would_refuse_are_refused_before_anything_is_written(
-    data, trainings, flags, message
-):
+def test_what_fairseq_train_would_refuse_is_refused_before_anything_is_written(data, trainings, flags, message):
     training(data).run()
     before = sorted(data.parent.rglob("*"))
     with pytest.raises(Failure, match=message):
         training(data, "--", *flags).run()
+    with pytest.raises(Failure, match="was trained for 8 updates already"):
+        training(data, "--max-update", 4).run()
     assert sorted(data.parent.rglob("*")) == before and trainings == [0]
 
 
-def test_options_of_fairseq_train_are_told_their_place(data, capsys):
-    with pytest.raises(SystemExit):
-        training(data, "--lr", "1")
-    assert "error: unrecognized arguments: --lr 1: options of fairseq-train follow -- (see " in capsys.readouterr().err
-
-
-def test_a_run_of_more_updates_is_refused_and_stays(data, trainings):
-    training(data).run()
-    with pytest.raises(Failure, match="was trained for 8 updates already"):
-        training(data, "--max-update", 4).run()
-    assert trainings == [0] and not list(data.parent.glob("run.old-*"))
+def test_a_training_has_as_many_checkpoints_as_its_recipe_averages(data, trainings):
+    """The last update makes one, too."""
+    for options in (("--max-update", 200), ("--max-update", 3, "--save-every", 1)):
+        with pytest.raises(Failure, match="but 5 are to be averaged"):
+            training(data, "--recipe", "demo", *options).run()
+    assert trainings == [] and not (data.parent / "run").exists()
+    training(data, "--recipe", "demo", "--max-update", 201).run()
+    assert trainings == [0]
