@@ -1,13 +1,17 @@
 """A training without its trainer: what is refused, what goes on, what is moved aside."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from fairseq_rope import products
 from pipeline.command import Failure
 from pipeline.files import read_json, write_json
+from pipeline.lock import locked
 from pipeline.settings import SETTINGS
 from pipeline.steps import stamp_path
+from pipeline.training import train
 
 from .test_checkpoints import checkpoint
 from .trainings import training
@@ -112,3 +116,24 @@ def test_a_training_has_as_many_checkpoints_as_its_recipe_averages(data, trainin
     assert trainings == [] and not (data.parent / "run").exists()
     training(data, "--recipe", "demo", "--max-update", 201).run()
     assert trainings == [0]
+
+
+def test_a_run_of_version_0_2_goes_on(data, trainings):
+    """Its settings have the flags in the order of a command, in which the last one counts."""
+    training(data).run()
+    file = data.parent / "run" / SETTINGS
+    first, second = file.read_text().splitlines()
+    flags, end = second.removeprefix("train ").split(" --save-interval")
+    old = " ".join(["--lr 9", *(f"--{flag}" for flag in reversed(flags.removeprefix("--").split(" --")))])
+    file.write_text(f"{first}\ntrain {old} --save-interval{end}\n")
+    training(data, "--max-update", 20).run()
+    assert trainings == [0, 8] and not list(data.parent.glob("run.old-*"))
+
+
+def test_a_run_whose_worker_outlives_a_killed_call_is_not_moved(data, trainings, monkeypatch):
+    first = training(data)
+    first.run()
+    monkeypatch.setattr(train, "locked", partial(locked, wait=0))
+    with locked(first.folder), pytest.raises(Failure, match=f"another command works in {first.folder}: wait for it"):
+        training(data, "--", "--dropout", "0.3").run()
+    assert (first.out / SETTINGS).read_text() == first.settings and not list(data.parent.glob("run.old-*"))
