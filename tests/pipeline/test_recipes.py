@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.command import Failure
+from pipeline.files import sha256
 from pipeline.paths import ROOT
 from pipeline.recipes import FOLDER, load_recipe, recipe_names
 from pipeline.reproduce import parse
@@ -86,6 +87,9 @@ def test_a_recipe_begins_with_runs_of_a_recipe_that_it_finds_from_its_own_folder
     assert load_recipe(swap).start == f"{base}/roformer_tiny"
     training = Sweep(parse(["texts/swap.toml", "--out", "out"])).experiments[0].training()
     assert (training.start, training.beginning) == (first, "base/roformer_tiny")
+    assert training.settings.splitlines()[-1] == f"from {sha256(first)}"
+    with pytest.raises(Failure, match=rf"has no averaged run.*{base} --archs roformer_tiny --seeds 1"):
+        Sweep(parse(["texts/swap.toml", "--out", "elsewhere"])).check_inputs()
     with pytest.raises(Failure, match="'from' is RECIPE/ARCH"):
         load_recipe(write('extends = "base.toml"\nfrom = "multi30k/roformer_tiny"', "texts/swap"))
 
