@@ -29,15 +29,9 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("name", [name for name in recipe_names() if name != "text"])
-def test_every_recipe_of_the_project_loads_by_its_name_and_by_its_path(name):
-    recipe = load_recipe(name)
-    assert recipe == load_recipe(str(FOLDER / f"{name}.toml")) and recipe.option == recipe.name == name
-    assert not recipe.shares or recipe.raw == ROOT / "data" / (recipe.data.folder or recipe.shares)
-
-
 @pytest.mark.parametrize("name", TRAINED)
 def test_fairseq_reads_the_flags_of_every_recipe_and_those_of_the_parts_that_it_chooses(name):
+    assert load_recipe(str(FOLDER / f"{name}.toml")) == load_recipe(name)
     Sweep(parse([name, "--", "--weight-decay", "0.1", "--adam-eps", "1e-6"]))
 
 

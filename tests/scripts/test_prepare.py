@@ -15,7 +15,6 @@ from pipeline.corpus import prepare_text
 from pipeline.settings import data_line
 
 from ..commands import one_line, prepare, run, start
-from ..disks import read_only
 
 pytestmark = pytest.mark.slow
 
@@ -32,13 +31,6 @@ def test_preparation_keeps_its_numbers(corpus, data):
     digest = hashlib.sha256((corpus / "train.en").read_bytes()).hexdigest()
     assert info["sha256"]["train.en"] == digest and "subword-nmt" in info["versions"]
     assert {"bpecodes", "dict.en.txt", "dict.de.txt"} < set(info["sha256"])
-
-
-def test_what_is_prepared_may_be_read_only(corpus, data, tmp_path):
-    copy = shutil.copytree(data, tmp_path / "data")
-    prepare(corpus, copy)
-    with read_only(copy):
-        assert "done before" in prepare(corpus, copy).stderr
 
 
 def test_a_copy_that_is_not_whole_is_refused_and_made_whole(corpus, data, tmp_path):

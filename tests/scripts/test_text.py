@@ -9,7 +9,6 @@ import torch
 from fairseq_rope.checkpoints.files import load_checkpoint
 from pipeline.files import read_json, sha256, write_json
 from pipeline.finetuning.finetune import FineTuning, parse
-from pipeline.lock import locked
 
 from ..commands import ROOT, one_line, run
 
@@ -174,30 +173,19 @@ def test_a_fine_tuning_that_ends_early_fails_and_a_model_so_far_is_called_that(m
     assert not list((model / "finetuned").glob("*/*.json"))
 
 
-@pytest.mark.long
-def test_a_fine_tuning_of_several_tasks_goes_on_behind_one_that_fails(masked, glue, tmp_path):
-    model = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "tupe_r_mlm_tiny-wide/seed1")
-    options = ["--learning-rates", "1e-3", "--epochs", 1, "--seeds", 1, "--results", tmp_path / "results"]
-    with locked(model / "finetuned/RTE"):
-        failed = run("scripts/finetune.sh", "RTE", "STS-B", "--run", model, "--data", glue, *options, fails=True)
-    assert f"not finished: {model}/finetuned/RTE: see" in failed.stderr.splitlines()[-1] and "Pearson" in failed.stdout
-    assert [path.name for path in (tmp_path / "results").iterdir()] == ["glue_STS-B-tupe_r_mlm_tiny-wide-seed1.json"]
-    assert "tupe_r_mlm_tiny (wide) pretrained with seed 1" in failed.stdout  # a run of a variant has its name
-    other = shutil.copytree(model, tmp_path / "other/tupe_r_mlm_tiny-wide/seed1")
-    alike = run("scripts/finetune.sh", "RTE", "--run", model, other, "--data", glue, *options, fails=True)
-    one_line(alike, "two runs would write one result file")
-
-
 def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue, data, trained, tmp_path):
     path, out = masked
     text, model = out / "data", out / "tupe_r_mlm_tiny/seed1"
+    other = shutil.copytree(model, tmp_path / "other/tupe_r_mlm_tiny/seed1")
     train = ["scripts/train.sh", "--out", tmp_path / "run", "--data"]
+    tune = ["scripts/finetune.sh", "STS-B", "--data", glue, "--run"]
     for words, message in (
         ([*train, text, "--arch", "roformer_tiny", "--recipe", "demo"], "has text for language models, not pairs"),
         ([*train, data, "--arch", "tupe_r_mlm_tiny", "--recipe", path], "run scripts/prepare_text.sh"),
         ([*train, text, "--arch", "roformer_lm_tiny", "--recipe", path], "which is another kind of model"),
         (["scripts/translate.sh", model], "language model"),
         (["scripts/evaluate.sh", "--run", trained, "--data", data], "has pairs for translation"),
-        (["scripts/finetune.sh", "STS-B", "--data", glue, "--run", trained], "was trained for translation"),
+        ([*tune, trained], "was trained for translation"),
+        ([*tune, model, other, "--results", tmp_path], "two runs would write one result file"),
     ):
         one_line(run(*words, fails=True, input="a\n"), message)
