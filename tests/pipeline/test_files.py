@@ -4,14 +4,12 @@ import hashlib
 import os
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
 from pipeline.command import Failure
-from pipeline.files import BLOCK, read_json, remove_leftovers, replacing, sha256, write_json, write_text
-from pipeline.lock import AS_LONG_AS_IT_TAKES, locked
+from pipeline.files import BLOCK, read_json, replacing, sha256, write_json, write_text
+from pipeline.lock import locked
 from pipeline.paths import SCRIPTS
 from pipeline.steps import Steps
 
@@ -35,13 +33,6 @@ def test_text_and_json_come_back_as_they_were_and_a_damaged_file_is_told(tmp_pat
         (tmp_path / "a.json").write_text(damaged)
         with pytest.raises(Failure, match=r"a\.json: "):
             read_json(tmp_path / "a.json")
-
-
-def test_what_a_kill_left_of_a_file_is_removed_and_that_of_others_stays(tmp_path):
-    writers = [replacing(tmp_path / name) for name in ("report.md", "report.mdx")]
-    half_written = [writer.__enter__().name for writer in writers]  # the block never ends
-    remove_leftovers(tmp_path, "report.md.")
-    assert list(map(os.path.exists, half_written)) == [False, True]
 
 
 def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path):
@@ -103,18 +94,3 @@ def test_a_step_is_done_with_its_settings_and_those_before_it_while_its_outputs_
     with pytest.raises(Failure):
         step("three", fail)
     assert not list((tmp_path).glob(".stamps/*")) and step("three")
-
-
-def test_who_waits_for_a_folder_that_goes_makes_it_again(tmp_path):
-    folder, found = tmp_path / "run", []
-
-    def wait():
-        with locked(folder, AS_LONG_AS_IT_TAKES):
-            found.append(folder.is_dir())
-
-    with locked(folder):
-        waiting = threading.Thread(target=wait)
-        waiting.start()
-        time.sleep(0.3)
-    waiting.join(timeout=20)
-    assert found == [True]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.command import Failure
+from pipeline.files import sha256
 from pipeline.paths import ROOT
 from pipeline.recipes import FOLDER, load_recipe, recipe_names
 from pipeline.reproduce import parse
@@ -28,15 +29,9 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("name", [name for name in recipe_names() if name != "text"])
-def test_every_recipe_of_the_project_loads_by_its_name_and_by_its_path(name):
-    recipe = load_recipe(name)
-    assert recipe == load_recipe(str(FOLDER / f"{name}.toml")) and recipe.option == recipe.name == name
-    assert not recipe.shares or recipe.raw == ROOT / "data" / (recipe.data.folder or recipe.shares)
-
-
 @pytest.mark.parametrize("name", TRAINED)
 def test_fairseq_reads_the_flags_of_every_recipe_and_those_of_the_parts_that_it_chooses(name):
+    assert load_recipe(str(FOLDER / f"{name}.toml")) == load_recipe(name)
     Sweep(parse([name, "--", "--weight-decay", "0.1", "--adam-eps", "1e-6"]))
 
 
@@ -86,6 +81,9 @@ def test_a_recipe_begins_with_runs_of_a_recipe_that_it_finds_from_its_own_folder
     assert load_recipe(swap).start == f"{base}/roformer_tiny"
     training = Sweep(parse(["texts/swap.toml", "--out", "out"])).experiments[0].training()
     assert (training.start, training.beginning) == (first, "base/roformer_tiny")
+    assert training.settings.splitlines()[-1] == f"from {sha256(first)}"
+    with pytest.raises(Failure, match=rf"has no averaged run.*{base} --archs roformer_tiny --seeds 1"):
+        Sweep(parse(["texts/swap.toml", "--out", "elsewhere"])).check_inputs()
     with pytest.raises(Failure, match="'from' is RECIPE/ARCH"):
         load_recipe(write('extends = "base.toml"\nfrom = "multi30k/roformer_tiny"', "texts/swap"))
 

@@ -1,6 +1,7 @@
 """Documents from raw text to a translation, as a user does it."""
 
 import json
+import shutil
 
 import pytest
 
@@ -48,11 +49,12 @@ def test_a_folder_has_growing_blocks_sentences_alone_and_blocks_of_each_test_set
 def test_the_same_text_is_prepared_anew_as_documents_and_as_sentences(documents, tmp_path):
     """In one folder, by a user who forgot the option."""
     sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", documents[0].parent / name)]
-    for options, pairs in (([], 119), (["--document-tokens", 40], 100), ([], 119)):
-        run("scripts/prepare.sh", *sets, *options, "--merges", 100, "--out", tmp_path)
-        info = json.loads((tmp_path / "prepare.json").read_text())
+    out = shutil.copytree(documents[0], tmp_path / "data")
+    for options, pairs in (([], 119), (["--document-tokens", 40], 100)):
+        run("scripts/prepare.sh", *sets, *options, "--merges", 100, "--out", out)
+        info = json.loads((out / "prepare.json").read_text())
         assert info["pairs"]["train"] == pairs and ("documents" in info) == bool(options)
-    assert "" not in (tmp_path / "bpe/train.clean.en").read_text(encoding="utf-8").splitlines()
+        assert ("" in (out / "bpe/train.clean.en").read_text(encoding="utf-8").splitlines()) == bool(options)
 
 
 def test_documents_are_scored_whole(documents):
@@ -73,11 +75,8 @@ def test_a_text_keeps_its_lines(documents, engine):
     assert [bool(line) for line in done.stdout.split("\n")] == [bool(line) for line in text.split("\n")]
 
 
-def test_documents_need_a_model_of_documents(trained):
+def test_documents_need_a_model_of_documents_whose_dictionaries_get_the_separator(documents, trained, tmp_path):
     one_line(run("scripts/translate.sh", trained, "--documents", input="a\n", fails=True), "leave out --documents")
-
-
-def test_dictionaries_of_sentences_get_the_separator(documents, trained, tmp_path):
     sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", documents[0].parent / name)]
     run("scripts/prepare.sh", *sets, "--document-tokens", 40, "--like", trained, "--out", tmp_path / "data")
     for lang in ("en", "de"):

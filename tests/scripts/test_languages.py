@@ -1,8 +1,6 @@
 """From raw text to translations in a language without spaces, whose code has a region; and data binarised elsewhere."""
 
 import json
-import re
-import shutil
 
 import pytest
 import sentencepiece
@@ -20,6 +18,7 @@ MODEL = TEXTS["sentencepiece"].codes
 pytestmark = pytest.mark.slow
 
 TRAIN = ["--arch", "roformer_tiny", "--max-update", 4, "--save-every", 2, "--", *SMALL, "--max-tokens", 600]
+TRAIN += ["--max-target-positions", 80]  # where translations of such a model end
 
 
 def trained(data, out):
@@ -39,17 +38,12 @@ def raw(corpus, tmp_path_factory):
     return folder
 
 
-def prepared(raw, out, *options, **kwargs):
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", raw / name)]
-    languages = ["--source", "en-GB", "--target", "zh-CN"]
-    return run("scripts/prepare.sh", *sets, *languages, "--workers", 2, "--out", out, *options, **kwargs)
-
-
 @pytest.fixture(scope="module")
 def data(raw, tmp_path_factory):
     out = tmp_path_factory.mktemp("chinese") / "data"
-    said = prepared(raw, out, "--subwords", "sentencepiece")
-    assert re.search(r"--vocabulary [0-9]+00: the default for 400 training pairs", said.stderr)
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", raw / name)]
+    languages = ["--source", "en-GB", "--target", "zh-CN", "--subwords", "sentencepiece"]
+    run("scripts/prepare.sh", *sets, *languages, "--workers", 2, "--out", out)
     return out
 
 
@@ -58,22 +52,17 @@ def model(data, tmp_path_factory):
     return trained(data, tmp_path_factory.mktemp("run") / "run")
 
 
-def test_the_preparation_is_the_librarys_own_and_is_done_once(raw, data, tmp_path):
+def test_the_preparation_is_the_librarys_own(raw, data):
     library = sentencepiece.SentencePieceProcessor(model_file=str(data / MODEL))
     for name in ("train.en-GB", "test.zh-CN"):
         expected = [" ".join(pieces) for pieces in library.encode(read_lines(raw / name), out_type=str)]
         assert read_lines(data / "pieces" / name) == expected
     info = json.loads((data / "prepare.json").read_text(encoding="utf-8"))
-    assert (info["source"], info["target"], info["subwords"], info["ratio"]) == (
-        "en-GB",
-        "zh-CN",
-        "sentencepiece",
-        "none",
-    )
+    assert [info[name] for name in ("source", "target", "subwords", "ratio")] == [
+        *("en-GB", "zh-CN", "sentencepiece", "none")
+    ]
     assert {MODEL, "dict.zh-CN.txt", "test.zh-CN"} < set(info["sha256"]) and info["cleaned"]["kept"] == 400
     assert info["binarised"]["train"]["zh-CN"]["unknown"] == 0
-    again = prepared(raw, data, "--subwords", "sentencepiece").stderr
-    assert again.count("done before") == 5 and "learn-sentencepiece: done before" in again
 
 
 def test_every_later_step_follows_prepare_json(data, model, tmp_path):
@@ -86,9 +75,6 @@ def test_every_later_step_follows_prepare_json(data, model, tmp_path):
     assert hub.translate(text.splitlines(), beam=4, lenpen=0.6) == translated
     export(model, tmp_path / "exported")
     assert (tmp_path / "exported" / MODEL).read_bytes() == (data / MODEL).read_bytes()
-    (model / MODEL).write_bytes((data / MODEL).read_bytes()[:5000])
-    one_line(run("scripts/translate.sh", model, input=text, fails=True), "is damaged: its SHA-256 is not that in")
-    shutil.copy(data / MODEL, model)
 
 
 def test_data_that_the_user_binarised_give_the_same_run(raw, data, model, tmp_path):
@@ -97,23 +83,16 @@ def test_data_that_the_user_binarised_give_the_same_run(raw, data, model, tmp_pa
     sets = [f"--{name}pref={data}/pieces/{file}" for name, file in (("train", "train.clean"), ("valid", "valid"))]
     pair = ["--source-lang", "zh-CN", "--target-lang", "en-GB", "--joined-dictionary", "--destdir", mine]
     run("fairseq-preprocess", *pair, *sets, f"--testpref={data}/pieces/test", "--workers", 1)
-    one_line(
-        run("scripts/train.sh", "--data", mine, "--out", tmp_path / "x", *TRAIN, fails=True), "--binarized", "DATA"
-    )
     options = ["--binarized", mine, "--source", "en-GB", "--target", "zh-CN", "--subwords", "sentencepiece"]
     options += ["--out", out]
     run("scripts/prepare.sh", *options)
     same = trained(out, tmp_path / "run")
-    one_line(
-        run("scripts/score.sh", "--run", same, "--data", out, fails=True), "no raw text of 'test'", "--test PREFIX"
-    )
-    one_line(run("scripts/translate.sh", same, input="x\n", fails=True), "missing: give it with", "--codes FILE")
+    one_line(run("scripts/score.sh", "--run", same, "--data", out, fails=True), "--test PREFIX")
+    one_line(run("scripts/translate.sh", same, input="x\n", fails=True), "--codes FILE")
     run("scripts/prepare.sh", *options, "--codes", data / MODEL, "--test", raw / "test")
     run("scripts/average.sh", "--run", same, "--data", out, "--last", 2)
     for folder, prepared_data in ((model, data), (same, out)):
         run("scripts/score.sh", "--run", folder, "--data", prepared_data)
     assert (same / "scores/test.hyp.zh-CN").read_bytes() == (model / "scores/test.hyp.zh-CN").read_bytes()
-    assert (
-        run("scripts/translate.sh", same, input="The dog.\n").stdout
-        == run("scripts/translate.sh", model, input="The dog.\n").stdout
-    )
+    translated = [run("scripts/translate.sh", each, input="The dog.\n").stdout for each in (same, model)]
+    assert translated[0] == translated[1] != ""

@@ -9,10 +9,12 @@ import time
 
 import pytest
 
+from pipeline.command import Failure
+from pipeline.corpus import prepare as pipeline
+from pipeline.corpus import prepare_text
 from pipeline.settings import data_line
 
 from ..commands import one_line, prepare, run, start
-from ..disks import read_only
 
 pytestmark = pytest.mark.slow
 
@@ -31,29 +33,17 @@ def test_preparation_keeps_its_numbers(corpus, data):
     assert {"bpecodes", "dict.en.txt", "dict.de.txt"} < set(info["sha256"])
 
 
-def test_what_is_prepared_may_be_read_only(corpus, data, tmp_path):
-    copy = shutil.copytree(data, tmp_path / "data")
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(corpus / name))]
-    prepare(corpus, copy)
-    with read_only(copy):
-        assert "done before" in prepare(corpus, copy).stderr
-        one_line(run("scripts/prepare.sh", *sets, "--out", copy, fails=True), ".json: Read-only file system")
-
-
 def test_a_copy_that_is_not_whole_is_refused_and_made_whole(corpus, data, tmp_path):
     copy = shutil.copytree(data, tmp_path / "data")
     train = ["scripts/train.sh", "--data", copy, "--arch", "roformer_tiny", "--out", tmp_path / "run"]
-    for name in ("train.en-de.de.idx", "dict.en.txt"):
-        file = copy / "bin" / name
-        content = file.read_bytes()
-        file.write_bytes(content[:100])
-        one_line(run(*train, fails=True), f"{file} is missing or not whole: copy the data again, or run")
-        prepare(corpus, copy)
-        assert file.read_bytes() == content
-    shutil.rmtree(copy / ".stamps")
-    one_line(run(*train, fails=True), ".stamps/binarize.json is missing or damaged: copy hidden files, too")
+    file = copy / "bin/train.en-de.de.idx"
+    content = file.read_bytes()
+    file.write_bytes(content[:100])
+    one_line(run(*train, fails=True), f"{file} is missing or not whole")
     prepare(corpus, copy)
-    assert data_line(copy) == data_line(data)
+    assert file.read_bytes() == content and data_line(copy) == data_line(data)
+    shutil.rmtree(copy / ".stamps")
+    one_line(run(*train, fails=True), "copy hidden files, too")
 
 
 def test_what_a_preparation_must_not_destroy_is_refused(corpus, data, tmp_path):
@@ -61,14 +51,17 @@ def test_what_a_preparation_must_not_destroy_is_refused(corpus, data, tmp_path):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw/notes").write_text("mine")
     copy = shutil.copytree(data, tmp_path / "data")
-    text = ["scripts/prepare_text.sh", "--hold-out", 5, "--train"]
-    failed = [prepare(corpus, tmp_path, fails=True), run(*text, corpus / "train.en", "--out", tmp_path, fails=True)]
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", copy / "raw" / name)]
-    failed += [run("scripts/prepare.sh", *sets, "--out", copy, fails=True)]
-    failed += [run(*text, copy / "raw/train.en", "--out", copy, fails=True)]
-    own = ["scripts/prepare.sh", "--binarized", copy / "bin", "--subwords", "none", "--out", copy]
-    for each in (*failed, run(*own, fails=True)):
-        one_line(each, "would be replaced", "choose another --out")
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(copy / "raw" / name))]
+    text = ["--hold-out", "5", "--train", str(corpus / "train.en"), "--out", str(tmp_path)]
+    own = ["--binarized", str(copy / "bin"), "--subwords", "none", "--out", str(copy)]
+    for module, words in (
+        (pipeline, [*sets, "--out", str(tmp_path)]),
+        (pipeline, [*sets, "--out", str(copy)]),
+        (pipeline, own),
+        (prepare_text, text),
+    ):
+        with pytest.raises(Failure, match="would be replaced"):
+            module.main(words)
     assert [path.name for path in (tmp_path / "raw").iterdir()] == ["notes"]
 
 
@@ -90,14 +83,6 @@ def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(corpus, data, tmp_pa
         assert made == {path.name: path.read_bytes() for path in (data / folder).iterdir()}
 
 
-def test_the_filtered_newstest2014_is_refused(corpus, tmp_path):
-    for lang in ("en", "de"):
-        (tmp_path / f"newstest2014.{lang}").write_text("x\n" * 2737)
-    sets = ["--train", corpus / "train", "--valid", corpus / "valid", "--test", tmp_path / "newstest2014"]
-    one_line(run("scripts/prepare.sh", *sets, "--out", tmp_path / "out", fails=True), "2737 lines are the filtered")
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
 def test_new_text_is_split_like_old_text(corpus, tmp_path, subwords):
     """With its codes and dictionaries, also those of a model folder; the old text itself gives the same files."""
@@ -116,18 +101,17 @@ def test_new_text_is_split_like_old_text(corpus, tmp_path, subwords):
     for file in (old / "prepare.json", *old.glob("*.model"), *old.glob("bpecodes"), *old.glob("vocabulary.*"),
                  *old.glob("bin/dict.*")):  # fmt: skip
         shutil.copy(file, model)
-    others = {"train": "valid", "valid": "test", "test": "train"}
-    for name, other in others.items():
+    sets = []
+    for name, other in {"train": "valid", "valid": "test", "test": "valid"}.items():
+        sets += [f"--{name}", tmp_path / name]
         for lang in ("en", "de"):
             text = (corpus / f"{other}.{lang}").read_text(encoding="utf-8")
-            (tmp_path / f"{name}.{lang}").write_text(text.replace("a", "Ω"), encoding="utf-8")
+            (tmp_path / f"{name}.{lang}").write_text(text.replace("a", "Ω") + f"{name}\n", encoding="utf-8")
     (tmp_path / "tags").write_text("<2de>\n<2fr>\n")
-    sets = [word for name in others for word in (f"--{name}", tmp_path / name)]
     said = run("scripts/prepare.sh", *sets, "--out", new, "--like", model, "--add-tokens", tmp_path / "tags").stdout
     assert " unknown)" in said and said.count("(0 unknown)") < 6
     for lang in ("en", "de"):
         dictionaries = [(folder / f"bin/dict.{lang}.txt").read_text(encoding="utf-8") for folder in (old, new)]
         assert dictionaries[1] == dictionaries[0] + "<2de> 0\n<2fr> 0\n"
-    one_line(run("scripts/prepare.sh", *sets, "--out", new, "--like", tmp_path, fails=True), "prepare.json not found")
     turned = ["--source", "fr", "--target", "en", "--like", model]
     one_line(run("scripts/prepare.sh", *sets, "--out", new, *turned, fails=True), "no dictionary of fr")

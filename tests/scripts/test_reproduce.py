@@ -6,23 +6,21 @@ import pytest
 
 from pipeline.corpus.wmt14 import LANGS
 
-from ..commands import SMALL, one_line, run
+from ..commands import SMALL, run
 from ..pipeline.corpus.test_wmt14 import download, write_mirror, write_tests
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def mirror(corpus, tmp_path_factory):
+@pytest.fixture
+def mirror(corpus, tmp_path):
     """The small corpus in WMT14's archives: its training set in three parts."""
-
-    folder = tmp_path_factory.mktemp("wmt14")
     train, valid, test = (
         [(corpus / f"{name}.{lang}").read_text(encoding="utf-8").split("\n")[:-1] for lang in LANGS]
         for name in ("train", "valid", "test")
     )
-    write_tests(folder / "cache", {"wmt13": valid, "wmt14/full": test})
-    return write_mirror(folder / "archives", [[side[part::3] for side in train] for part in range(3)])
+    write_tests(tmp_path / "cache", {"wmt13": valid, "wmt14/full": test})
+    return write_mirror(tmp_path / "archives", [[side[part::3] for side in train] for part in range(3)])
 
 
 def result(out, name):
@@ -52,14 +50,3 @@ def test_the_recipe_runs_from_the_archives_to_the_report_and_another_one_shares_
     assert "wmt14_en_de_shaw: transformer_shaw_tiny has " in done.stdout and "wmt14_en_de: roformer_tiny" in done.stdout
     found = result(out, "wmt14_en_de_shaw-transformer_shaw_tiny-seed1")
     assert found["training"]["averaged"] == 1 and "--decoder-ffn-embed-dim 1024" in found["run"]["flags"]
-
-
-def test_what_cannot_be_downloaded_is_said_in_one_line(mirror, tmp_path):
-    command = ["scripts/reproduce.sh", "wmt14_en_de", "--out", tmp_path / "out"]
-    failed = run(*command, "--mirror", tmp_path / "nowhere", fails=True).stderr.splitlines()[-1]
-    assert "europarl-v7.tgz" in failed and "try another --mirror" in failed
-    options = ["--data", tmp_path, "--mirror", mirror]
-    one_line(run(*command, *options, fails=True), "--mirror is for recipes that download, without --data")
-    one_line(
-        run("scripts/reproduce.sh", "demo", "--news-commentary", 12, fails=True), "--news-commentary is for recipes"
-    )

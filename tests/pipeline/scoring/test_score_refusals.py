@@ -4,10 +4,7 @@ import argparse
 
 import pytest
 import torch
-from fairseq import options
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 
-from fairseq_rope.decoding.task import FastTranslationConfig
 from pipeline.files import write_json
 from pipeline.scoring import score as command
 from pipeline.steps import stamp_path
@@ -35,12 +32,6 @@ def test_flags_that_have_an_option_or_change_more_than_the_search_are_refused(fa
         with pytest.raises(SystemExit):
             command.main(fake.arguments("--", "--fp16", f"{flag}=1"))
         assert flag in capsys.readouterr().err and not fake.calls
-
-
-def test_flags_of_the_search_are_flags_of_fairseq_generate():
-    parser = options.get_generation_parser()
-    gen_parser_from_dataclass(parser, FastTranslationConfig())
-    assert set(command.OF_THE_SEARCH) <= parser._option_string_actions.keys()
 
 
 @pytest.mark.parametrize(
