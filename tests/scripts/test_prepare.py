@@ -33,6 +33,23 @@ def test_preparation_keeps_its_numbers(corpus, data):
     assert {"bpecodes", "dict.en.txt", "dict.de.txt"} < set(info["sha256"])
 
 
+def test_the_filtered_newstest2014_is_refused(corpus, tmp_path):
+    """Its BLEU would not compare with that of the papers, and nobody would see it."""
+    for lang in ("en", "de"):
+        (tmp_path / f"newstest2014.{lang}").write_text("x\n" * 2737)
+    sets = [
+        "--train",
+        str(corpus / "train"),
+        "--valid",
+        str(corpus / "valid"),
+        "--test",
+        str(tmp_path / "newstest2014"),
+    ]
+    with pytest.raises(Failure, match="filtered"):
+        pipeline.main([*sets, "--out", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_copy_that_is_not_whole_is_refused_and_made_whole(corpus, data, tmp_path):
     copy = shutil.copytree(data, tmp_path / "data")
     train = ["scripts/train.sh", "--data", copy, "--arch", "roformer_tiny", "--out", tmp_path / "run"]
