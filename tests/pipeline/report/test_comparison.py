@@ -75,6 +75,7 @@ def test_where_it_is_known_how_much_trainings_differ_all_of_them_count(tmp_path)
     assert found.value == pytest.approx((scores[0.1] + scores[0.3]) / 2 - scores[0.4])
     assert alike.value == pytest.approx((scores[0.1] - scores[0.3]) / 2) and alike.over_trainings
     assert compare(learned, other, "test", systems=[learned, other]) is None, "no seed in common"
+    assert compare(rotary, other, "test").value == pytest.approx(0), "over the seed that both have"
 
 
 def test_equal_outputs_do_not_differ(tmp_path):
