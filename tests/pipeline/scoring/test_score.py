@@ -67,6 +67,9 @@ def stamp(fake):
 DEPENDS_ON = {
     "checkpoint": lambda fake: (fake.run / "checkpoint.pt").write_bytes(b"others"),
     "source": lambda fake: (fake.data / "raw/test.en").write_text("one\ntwo\nthree\n"),
+    "version": lambda fake: stamp(fake).write_text(
+        stamp(fake).read_text().replace(f"scoring {command.VERSION}", "scoring 1")
+    ),
     "translations": lambda fake: (fake.run / "scores/test.hyp.de").unlink(),
     "stamp": lambda fake: stamp(fake).unlink(),
     "beam": lambda fake: ("--beam", "2"),

@@ -42,3 +42,7 @@ def test_moses_tokens_survive_detokenisation(lang):
     # why the scores on Moses tokens do not depend on the detokeniser
     tokens = moses_tokenize(ROUND_TRIP[lang], lang)
     assert moses_tokenize(detokenize(tokens, lang), lang) == tokens
+
+
+def test_a_literal_unk_of_the_text_stays_what_it_is():
+    assert detokenize(moses_tokenize(["Das <unk> im Text."], "de"), "de") == ["Das < unk > im Text."]

@@ -10,11 +10,12 @@ from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, Sentencepi
 from sacremoses import MosesPunctNormalizer
 
 from pipeline.command import Failure
-from pipeline.files import write_json
-from pipeline.prepared import read_prepared
+from pipeline.corpus import prepare, prepare_text
+from pipeline.files import read_lines, write_json
+from pipeline.prepared import read_languages, read_prepared
 from pipeline.text import TEXTS, moses_bpe, text_processing
 from pipeline.text import sentencepiece as pieces
-from pipeline.text.base import UNKNOWN
+from pipeline.text.base import UNKNOWN, Text
 
 from ..chinese import chinese
 
@@ -52,6 +53,31 @@ def test_prepare_json_chooses_the_kind(folder):
     assert type(text_processing(folder, read_prepared(folder, ""), "en", "de")) is TEXTS["bpe"]
     with pytest.raises(Failure, match=r"prepare\.json has 'unigram' as 'subwords'"):
         processing(folder, "unigram")
+
+
+class Reversed(Text):
+    """Words in their opposite order, as CONTRIBUTING.md says to add a way."""
+
+    tokens = "reversed"
+
+    def apply(self, lines):
+        return [" ".join(line.split()[::-1]) for line in lines]
+
+    def text(self, printed):
+        return self.apply(printed)
+
+
+def test_a_new_way_is_a_class_and_a_line_of_the_registry(corpus, tmp_path, monkeypatch):
+    monkeypatch.setitem(TEXTS, "reversed", Reversed)
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", f"{corpus}/{name}")]
+    prepare.main([*sets, "--subwords", "reversed", "--out", str(tmp_path / "pairs")])
+    prepared = read_prepared(tmp_path / "pairs", "")
+    assert (prepared.subwords, prepared.split_by, read_languages(tmp_path / "pairs")) == ("reversed", [], ("en", "de"))
+    raw = read_lines(tmp_path / "pairs/raw/test.de")
+    made = text_processing(tmp_path / "pairs", prepared, "en", "de")
+    assert made.join(read_lines(tmp_path / "pairs/reversed/test.de")) == raw == made.join(made.split(raw))
+    prepare_text.main([*sets, "--subwords", "reversed", "--out", str(tmp_path / "text")])
+    assert read_prepared(tmp_path / "text", "").is_text
 
 
 def test_bytes_of_unknown_characters_become_characters_again(tmp_path):
