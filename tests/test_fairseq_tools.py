@@ -121,6 +121,7 @@ def test_generate_interactive_validate_and_translate_agree(data, trained, corpus
     assert translated == "\n" + scored  # an empty line stays empty
 
 
+@pytest.mark.long
 def test_several_languages_in_one_model(data, tmp_path):
     pytest.importorskip("ctranslate2")
     languages = ["--task", "translation_multi_simple_epoch", "--lang-pairs", "en-de,de-en", "--langs", "en,de"]

@@ -60,6 +60,7 @@ def test_torchscript_is_refused_in_words():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_manuals_export_of_encoder_and_decoder_serves_other_batches():
     page = (Path(__file__).parent.parent / "docs/export.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(import torch\n.*?)```", page, re.DOTALL)

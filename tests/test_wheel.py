@@ -50,6 +50,7 @@ def test_it_holds_the_plugin_alone(wheel):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_command_works_where_the_repository_is_out_of_sight(wheel, tmp_path):
     """In an environment that takes all other packages from the tests' environment."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path)

@@ -58,7 +58,7 @@ LAST = "one/checkpoint_last.pt", "two/checkpoint_last.pt"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", ["roformer_tiny", "fairseq_transformer_tiny"])
+@pytest.mark.parametrize("arch", ["roformer_tiny", pytest.param("fairseq_transformer_tiny", marks=pytest.mark.long)])
 def test_two_processes_train_what_one_does_at_twice_the_batch(data, tmp_path, arch):
     options = ["--arch", arch, *SMALL, "--share-all-embeddings", "--criterion", "label_smoothed_cross_entropy"]
     stops = (3, 6) if arch == "roformer_tiny" else (6,)
@@ -66,6 +66,7 @@ def test_two_processes_train_what_one_does_at_twice_the_batch(data, tmp_path, ar
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_train_a_masked_model_as_one_does(corpus, tmp_path):
     sides = ["--trainpref", corpus / "train.en", "--validpref", corpus / "valid.en"]
     run("fairseq-preprocess", "--only-source", *sides, "--destdir", tmp_path / "bin")
