@@ -5,7 +5,6 @@ bootstrap: the figures are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTE
 needs no fairseq.
 """
 
-import functools
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -69,16 +68,11 @@ def by_length(statistics: Columns) -> List[Tuple[int, float]]:
 
 def resampled_bleu(sentences: Rows) -> Samples:
     """BLEU of 1,000 samples of the sentences, as many each; of one test set the same samples for every system."""
-    metric = BLEU()
-    totals = (_times_drawn(len(sentences)) @ np.array(sentences, dtype=float)).astype(int)
-    return np.array([metric._compute_score_from_stats(total.tolist()).score for total in totals])
-
-
-@functools.lru_cache(maxsize=16)
-def _times_drawn(count: int) -> Any:
-    """How often each of ``count`` sentences is in each sample, ``(SAMPLES, count)``."""
-    drawn = np.random.default_rng(SEED).integers(0, count, (SAMPLES, count))
-    return np.array([np.bincount(rows, minlength=count) for rows in drawn], dtype=float)
+    metric, numbers, table = BLEU(), np.random.default_rng(SEED), np.array(sentences, dtype=float)
+    count = len(table)
+    times_drawn = (np.bincount(numbers.integers(0, count, count), minlength=count) for _ in range(SAMPLES))
+    totals = ((times @ table).astype(int).tolist() for times in times_drawn)
+    return np.array([metric._compute_score_from_stats(total).score for total in totals])
 
 
 @dataclass(frozen=True)
