@@ -66,7 +66,6 @@ def test_two_processes_train_what_one_does_at_twice_the_batch(data, tmp_path, ar
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_two_processes_train_a_masked_model_as_one_does(corpus, tmp_path):
     sides = ["--trainpref", corpus / "train.en", "--validpref", corpus / "valid.en"]
     run("fairseq-preprocess", "--only-source", *sides, "--destdir", tmp_path / "bin")
