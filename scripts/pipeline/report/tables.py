@@ -66,10 +66,10 @@ def scores(recipe: Recipe, test: str, key: str = "") -> Tuple[str, List[str]]:
     """The head and the cells of a column: scores on a test set by a metric, by default the first one that it has."""
     first, key = recipe.tests[0], key or metric_of(recipe.systems, test)
     metric, found = METRICS[key], [system.spread(test, key) for system in recipe.systems]
-    best = max((metric.sign * score[0] for score in found if score), default=None)
+    best = max((metric.worth(score[0]) for score in found if score), default=None)
     cells = [figure(score, metric) for score in found]
     for place, score in enumerate(found if len(found) > 1 else ()):
-        cells[place] = f"**{cells[place]}**" if score and metric.sign * score[0] == best else cells[place]
+        cells[place] = f"**{cells[place]}**" if score and metric.worth(score[0]) == best else cells[place]
     told = f"{metric.name} " if recipe.is_tuned or test == first or key != recipe.metric else ""
     name = f"…{test[len(first) :]}" if test.startswith(first) and test != first else test  # _x2, _long
     return f"{told}{metric.arrow} {code(name)}", cells

@@ -6,7 +6,7 @@ from pipeline.report.benchmarks import read_benchmarks
 from pipeline.report.comparison import Difference
 from pipeline.report.tables import change, conditions, lengths_table, p_value, speed_table, system_table
 
-from .made_results import LEARNED, ROTARY, SINUSOIDAL, recipe, result
+from .made_results import LEARNED, ROTARY, SINUSOIDAL, recipe, result, scored
 
 
 def cells(markdown):
@@ -22,6 +22,15 @@ def test_a_table_has_scores_differences_and_costs_and_no_empty_column(tmp_path):
     found = made.differences[made.systems[0]]
     assert best[:2] == ["`roformer`", "1"] and best[3:5] == [change(found), p_value(found)]
     assert cells(system_table(made, ["seeds"]))[0] == ["system `…_tiny`", "seeds"]
+
+
+def test_the_best_length_is_that_of_the_references(tmp_path):
+    for arch, length in ((SINUSOIDAL, 82.75), (ROTARY, 107.31), (LEARNED, 130.0)):
+        test = scored("test", 0.1)
+        scores = {**test["scores"], "length_ratio": {"score": length, "signature": ""}}
+        result(tmp_path, arch, more={"tests": {"test": {**test, "scores": scores}}})
+    lengths = [row[1] for row in cells(system_table(recipe(tmp_path), ["test length_ratio"]))]
+    assert lengths[0] == "length → 100 `test`" and sorted(lengths[2:]) == ["**107.31**", "130.00", "82.75"]
 
 
 @pytest.mark.parametrize(

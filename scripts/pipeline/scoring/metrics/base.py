@@ -39,6 +39,10 @@ class Metric:
         """The factor that turns a difference into an improvement."""
         return 1 if self.higher_is_better else -1
 
+    def worth(self, score: float) -> float:
+        """A number that is higher for a better score."""
+        return self.sign * score
+
     def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
         """``score``, ``signature`` and ``detail`` of a translation.
 

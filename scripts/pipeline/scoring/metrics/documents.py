@@ -9,6 +9,11 @@ from .bleu import standard_bleu
 class LengthRatio(Metric):
     """Tokens of the translations by those of the references, as sacreBLEU counts both; 100: as long."""
 
+    arrow = "→ 100"
+
+    def worth(self, score: float) -> float:
+        return -abs(score - 100)
+
     def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
         if texts.documents is None:
             return None
