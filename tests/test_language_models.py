@@ -162,16 +162,14 @@ def test_a_causal_model_trains_resumes_is_evaluated_and_generates(texts, tmp_pat
 
 @pytest.mark.slow
 def test_a_language_model_of_a_configuration_trains_and_is_evaluated(texts, tmp_path):
-    page = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8")
-    (of_translation,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    task = {"_name": "language_modeling", "data": "???"}
-    model = {"_name": "roformer_lm", "decoder_position": "tupe_r", "share_decoder_input_output_embed": True}
-    changed = {**yaml.safe_load(of_translation), "task": task, "model": model}
-    (tmp_path / "causal.yaml").write_text(yaml.safe_dump(changed), encoding="utf-8")
+    pages = [(ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("compatibility", "language-models")]
+    found = [re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) for page in pages]
+    whole, changed = (yaml.safe_load(text) for (text,) in found)  # the second page has the sections that differ
+    (tmp_path / "causal.yaml").write_text(yaml.safe_dump({**whole, **changed}), encoding="utf-8")
     train = ["fairseq-hydra-train", "--config-dir", tmp_path, "--config-name", "causal"]
     train += [f"common.user_dir={USER_DIR}", f"task.data={texts / 'texts'}"]
     train += [f"+model.decoder_{name}={size}" for name, size in dict(layers=1, embed_dim=32, attention_heads=4).items()]
-    run(*train, "optimization.max_update=2", "+task.tokens_per_sample=32", cwd=tmp_path)
+    run(*train, "optimization.max_update=2", "task.tokens_per_sample=32", cwd=tmp_path)
     options = ["--path", tmp_path / "checkpoints/checkpoint_last.pt", "--tokens-per-sample", 32, "--batch-size", 4]
     options += ["--context-window", 16]  # the task's blocks are shorter than the model's longest text
     assert "Perplexity" in last_line(tool("eval-lm", texts / "texts", *options, "--gen-subset", "valid"))

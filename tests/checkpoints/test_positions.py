@@ -57,8 +57,8 @@ def run(model):
 def test_every_encoding_can_follow_every_other(kind):
     """What has nothing to do with positions stays bit-identical; the rest is as in a new model; training goes on.
 
-    Language models, whose conversion is the same function, take each encoding to itself and to the next one, and only
-    these train on.
+    Language models, whose conversion is the same function, take each encoding to itself and to the next one. Gradients
+    are looked at for these pairs alone.
     """
     states = {name: checkpoint(options(arch(kind, name), kind)) for name in ENCODINGS}
     following = [*zip(ENCODINGS, ENCODINGS), *zip(ENCODINGS, [*ENCODINGS[1:], ENCODINGS[0]])]

@@ -29,7 +29,7 @@ class Recipe:
         self.metric = metric_of(self.systems, self.tests[0])
         self.is_tuned = any(result.grid for result in results)
         known = {system: self.scores(system).values() for system in self.systems}
-        worth = {system: METRICS[self.metric].sign * mean(scores) for system, scores in known.items() if scores}
+        worth = {system: METRICS[self.metric].worth(mean(scores)) for system, scores in known.items() if scores}
         self.systems.sort(key=lambda system: (-worth.get(system, float("-inf")), system.name))
         self.scored = [system for system in self.systems if system in worth]
         self.baseline = choose_baseline(self.systems, baseline)
