@@ -135,7 +135,7 @@ def test_everything_runs_on_a_gpu(tmp_path, capsys, monkeypatch, precision):
     train, decode = ([*what[:-1], "cuda"] for what in (TRAIN, DECODE))
     train += ["--precision", precision, "--memory", "--archs", "transformer_sinusoidal_tiny"]
     row = measured(tmp_path, capsys, monkeypatch, *train, *FLAGS)["rows"][0]
-    assert row["peak MiB"] > row["peak MiB above the model"] > 0
+    assert row["peak MiB"] >= row["peak MiB above the model"] > 0  # the model has less than 1 MiB
     if precision != "autocast":
         (tmp_path / "out.json").unlink()
         measured(tmp_path, capsys, monkeypatch, *decode, "--precisions", precision, "--archs", "roformer_tiny", *FLAGS)
