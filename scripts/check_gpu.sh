@@ -48,8 +48,9 @@ step() { # name, seconds at most, command: skipped if it is done
 benchmark() { # name, command, options
   step "$1" 240 "$ROOT/scripts/benchmark.sh" "$2" --device "$DEVICE" --out "$OUT/results/benchmark-$1-$DEVICE.json" "${@:3}"
 }
-steps_of() { benchmark "$1" train --precision bf16 --tokens 25000 --repeats 20 --archs "${@:2}"; }
+steps_of() { benchmark "$1" train --precision bf16 --tokens 25000 --repeats 10 --archs "${@:2}"; }
 mapfile -t archs < <(python "$RUN" fairseq_rope info | grep -oE '^(roformer|tupe|transformer)_[a-z0-9_]+')
+mapfile -t of_size < <(printf '%s\n' "${archs[@]}" | grep "_$SIZE$")
 train() { # architecture; each in a folder of its own, so that trainings do not wait for one another
   step "multi30k-$1" 3600 "$ROOT/scripts/reproduce.sh" multi30k --data "$multi30k" --archs "$1" --out "$OUT/multi30k/$1" \
     --results "$OUT/results"
@@ -58,8 +59,8 @@ train() { # architecture; each in a folder of its own, so that trainings do not 
 step tests 240 python -m pytest -q -m gpu "$ROOT/tests"
 steps_of train-bf16 "transformer_sinusoidal_$SIZE" "roformer_$SIZE" --memory --profile
 steps_of train-compiled stock+compile "roformer_$SIZE+compile"
+steps_of train-all "${of_size[@]}"
 benchmark decode decode --archs "roformer_$SIZE" --sentences 256 64 1 --profile
-for arch in "${archs[@]}"; do [[ $arch != *"_$SIZE" ]] || steps_of "train-$arch" "$arch" --memory; done
 for arch in "${archs[@]}"; do
   [[ -n $multi30k && $arch == *_multi30k ]] || continue
   while (($(jobs -rp | wc -l) >= JOBS)); do wait -n; done
