@@ -38,7 +38,7 @@ def fill(page: Path, report: Report) -> Dict[Path, str]:
     """The page with its blocks made anew, and its pictures, by path.
 
     Raises:
-        Failure: a row of a block of claims or cases says what the results do not.
+        Failure: a block names what the results do not have, or its claims or cases say what they do not.
     """
     files: Dict[Path, str] = {}
     recipes = {recipe.name: recipe for recipe in report.recipes}
@@ -61,7 +61,10 @@ def fill(page: Path, report: Report) -> Dict[Path, str]:
             made = f"![{caption}]({link})"
         return f"{found[1]}{made}\n"
 
-    return {page: BLOCK.sub(block, page.read_text(encoding="utf-8")), **files}
+    try:
+        return {page: BLOCK.sub(block, page.read_text(encoding="utf-8")), **files}
+    except KeyError as error:
+        raise Failure(f"{page}: a block names {error}, which the results do not have: correct it") from None
 
 
 def _with_figures(page: Path, recipes: Mapping[str, Recipe], usual: str, rows: str) -> str:

@@ -62,6 +62,9 @@ def filled(tmp_path, report, request, content=""):
 def test_a_block_has_the_columns_that_it_asks_for(tmp_path, report):
     head, _, *rows = filled(tmp_path, report, "scores small plain: seeds, test, test_x4", "old\n")
     assert head.count("|") == 5 and len(rows) == 3
+    for wrong, name in (("scores small: test_x8", "test_x8"), ("cards smal", "smal")):
+        with pytest.raises(Failure, match=f"page.md: a block names '{name}'"):
+            filled(tmp_path, report, wrong, "old\n")
 
 
 def test_a_row_says_which_of_two_systems_is_better_and_is_refused_if_that_is_wrong(tmp_path, report):
