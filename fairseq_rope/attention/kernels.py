@@ -1,14 +1,23 @@
 """The two products of attention, in the form that is fastest on each device."""
 
+from contextlib import nullcontext
 from typing import Optional
 
 import torch
 import torch.nn.functional as F
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 SHORT = 24
 """Queries and keys up to which two products with their gradients are faster than PyTorch's kernel on a CPU."""
+
+WITH_MASK = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""PyTorch's kernels for GPUs that are sound with a mask: all but cuDNN's.
+
+On an H100 or H200, from torch 2.11 on, its gradient of a query is not finite if the number of keys is an odd multiple
+of 64 and the query sees small logits alone: in fp16 below about -11, in bf16 below -88 (PyTorch's issue 196678).
+"""
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -65,7 +74,8 @@ def _attention(
     """
     p = dropout.p if dropout.training or dropout.apply_during_inference else 0.0
     if v.device.type != "cpu" or torch.compiler.is_compiling() or not (p > 0 or _learns_short(q, k)):
-        return F.scaled_dot_product_attention(q, k, v, mask, p, is_causal, scale=scale)
+        with sdpa_kernel(WITH_MASK) if v.device.type == "cuda" and mask is not None else nullcontext():
+            return F.scaled_dot_product_attention(q, k, v, mask, p, is_causal, scale=scale)
     logits = precise(product(q * scale, k.transpose(-2, -1)))
     if is_causal:
         mask = logits.new_full(logits.shape[-2:], float("-inf")).triu_(1)

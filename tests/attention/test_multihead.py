@@ -110,7 +110,10 @@ def test_queries_that_see_only_padding_stay_finite(length):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ERROR)
 def test_masks_of_every_length_have_finite_gradients_equal_to_those_of_explicit_weights(dtype, device):
-    """Kernels for GPUs work in blocks of 64 or 128 keys. One sentence is padding alone, and is finite."""
+    """Kernels for GPUs work in blocks of 64 or 128 keys. One sentence is padding alone, and is finite.
+
+    In fp16 and with 192 keys, cuDNN's is not: a query behind the right padding sees only keys at distances from 96 on.
+    """
     layer = attention(DistanceEncoding).to(device, dtype)
     blocks = (63, 64, 65, 127, 128, 129, 192) if device == "cuda" else ()
     for length in (1, SHORT, SHORT + 1, *blocks):
