@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from .alignment import Alignment
 from .attention import IncrementalState
+from .attention.cache import Tail
 from .attention.packing import pack, places, unpack
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .positions import PositionEncoding, TokenPositions
@@ -140,15 +141,18 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         super().train(mode)
         return self
 
-    def reorder_beams(self, incremental_state: IncrementalState, order: Tensor) -> None:
+    def reorder_beams(
+        self, incremental_state: IncrementalState, order: Tensor, tails: Optional[List[Tail]] = None
+    ) -> None:
         """Lets the cached steps follow the beams. The cached keys of the encoder stay, because the beams share them.
 
         Args:
             incremental_state: changed in place.
             order: ``(rows,)``, int64: row ``i`` continues the former row ``order[i]``.
+            tails: all that differs, the result of :func:`.attention.cache.tails`, or None.
         """
         for layer in self.layers:
-            layer.self_attn.reorder_incremental_state(incremental_state, order)
+            layer.self_attn.reorder_incremental_state(incremental_state, order, tails)
 
     def keep_sentences(self, incremental_state: IncrementalState, kept: Tensor) -> None:
         """Drops finished sentences from the cached keys and values of the encoder, which have one row for each.

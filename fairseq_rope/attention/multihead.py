@@ -2,14 +2,14 @@
 
 import threading
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, NoReturn, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NoReturn, Optional, Tuple
 
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from ..positions import PositionEncoding
 from ..unregistered import Unregistered
-from .cache import IncrementalState, KeyValueCache
+from .cache import IncrementalState, KeyValueCache, Tail
 from .kernels import computes_in_fp32, precise, product, scaled_dot_product_attention
 from .masks import merge_masks, with_future
 from .packing import pack, unpack
@@ -222,13 +222,13 @@ class PositionalMultiheadAttention(MultiheadAttention):
         return k, v, key_padding_mask
 
     def reorder_incremental_state(
-        self, incremental_state: Optional[IncrementalState], new_order: Tensor
+        self, incremental_state: Optional[IncrementalState], new_order: Tensor, tails: Optional[List[Tail]] = None
     ) -> Optional[IncrementalState]:
-        """Row ``i`` of the cached steps becomes the former row ``new_order[i]``."""
+        """Row ``i`` of the cached steps becomes the former row ``new_order[i]``; of ``tails`` see the cache."""
         state: Dict[str, Any] = self._get_input_buffer(incremental_state)
         cache = state.pop("keys_values", None)
         incremental_state = super().reorder_incremental_state(incremental_state, new_order)
         if cache is not None:
-            cache.reorder(new_order)
+            cache.reorder(new_order, tails)
             state["keys_values"] = cache
         return incremental_state

@@ -231,8 +231,8 @@ class Beams:
             self.sentence_numbers = [self.sentence_numbers[i] for i in left]
         if done or not rows_stay:
             order = following.rows.flatten()
+            self.decoder.reorder(order, None if done else self.tokens[:, : step + 1])
             self.tokens, self.scores = self.tokens[order], self.scores[order]
-            self.decoder.reorder(order)
         self.has_ended = following.has_ended
         self.tokens[:, step + 1] = following.tokens.flatten()
         self.scores[:, step] = following.scores.flatten()

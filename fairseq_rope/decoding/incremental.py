@@ -1,11 +1,12 @@
 """A decoder that goes on by one token at a time, for the beams of several sentences."""
 
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import torch
 from torch import Tensor
 
 from ..attention import IncrementalState
+from ..attention.cache import tails
 from ..stacks import PositionalTransformerDecoder
 
 
@@ -35,9 +36,12 @@ class IncrementalDecoder:
         """The logits of the next token, ``(rows, V)``; mostly in ``buffer``, which has at least as many rows."""
         return torch.mm(self.features(tokens), self.weight.t(), out=buffer[: len(tokens)])
 
-    def reorder(self, order: Tensor) -> None:
-        """Row ``i`` continues the former row ``order[i]``; ``order`` is ``(rows,)``, int64."""
-        self.decoder.reorder_beams(self.state, order)
+    def reorder(self, order: Tensor, tokens: Optional[Tensor] = None) -> None:
+        """Row ``i`` continues the former row ``order[i]``; ``order`` is ``(rows,)``, int64.
+
+        ``tokens`` ``(rows, S)`` are those of the former rows, if each continues one of its own sentence.
+        """
+        self.decoder.reorder_beams(self.state, order, None if tokens is None else tails(tokens, order))
 
     def keep(self, kept: Tensor) -> None:
         """Drops finished sentences; ``kept`` ``(sentences,)`` has the former numbers of the others, int64."""

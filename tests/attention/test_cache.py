@@ -7,7 +7,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import EncoderAttention
-from fairseq_rope.attention.cache import ROOM, KeyValueCache
+from fairseq_rope.attention.cache import ROOM, KeyValueCache, tails
 
 from ..helpers import DEVICES, randomised
 
@@ -45,6 +45,29 @@ def test_appending_equals_concatenation_also_after_reordering(grad, device):
                 expected = [torch.cat(pair, dim=2) for pair in zip(expected, new)] if step else new
                 for actual, whole in zip(cache.append(*new), expected):
                     assert actual.dtype == torch.bfloat16 and torch.equal(actual, whole), (name, step)
+
+
+def test_of_beams_that_begin_alike_only_the_ends_are_copied():
+    """The beams of two sentences; a new token is like no other, so rows with the same tokens have one history."""
+    beams, spared = 4, 0
+    random = torch.Generator().manual_seed(0)
+    cache, tokens = KeyValueCache(), torch.arange(2 * beams)[:, None] // beams
+    expected = [torch.empty(2 * beams, H, 0, D) for _ in range(2)]
+    with torch.no_grad():
+        for step in range(3 * ROOM):
+            new = steps_of(2 * beams, step)
+            expected = [torch.cat(pair, dim=2) for pair in zip(expected, new)]
+            for actual, whole in zip(cache.append(*new), expected):
+                assert torch.equal(actual, whole), step
+            moved = torch.arange(2 * beams)
+            moved[step % 8] = moved[step % 8] // beams * beams + torch.randint(beams, (1,), generator=random)
+            found = tails(tokens, moved)
+            spared += found is not None
+            cache.reorder(moved, found)
+            expected = [past[moved] for past in expected]
+            tokens = torch.cat([tokens[moved], 100 * step + torch.arange(2 * beams)[:, None]], dim=1)
+    assert spared > ROOM
+    assert tails(tokens, torch.arange(beams)) is None and tails(tokens, torch.tensor(2 * [3, 2, 1, 0])) is None
 
 
 def test_gradients_flow_to_every_step_through_the_orders():

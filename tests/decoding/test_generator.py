@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fairseq_rope.architectures import FAMILIES
+from fairseq_rope.decoding import incremental
 
 from ..helpers import DEVICES
 from .searching import CLOSE, EXACT, SEARCH, assert_same, batch, both, generator, lively
@@ -38,6 +39,17 @@ def test_dynamic_scaling_follows_the_length_of_each_source(fast_searches):
         assert_same(actual, expected, PACKED if packs else CLOSE)
         assert_varied(actual)
     assert len(fast_searches) == 2
+
+
+def test_long_outputs_are_the_same_to_the_bit_where_only_the_ends_of_beams_are_copied(monkeypatch):
+    model, found, real = lively(), [], incremental.tails
+    for kind in (lambda *args: None, lambda *args: found.append(real(*args)) or found[-1]):
+        monkeypatch.setattr(incremental, "tails", kind)
+        actual, expected = both(model, batch(), beam_size=4, min_len=60, max_len_b=70)
+        found.append(actual)
+        assert_same(actual, expected, PACKED)
+    assert_same(found[-1], found[0], EXACT)
+    assert sum(value is not None for value in found[1:-1]) > 20
 
 
 OPTIONS = {
