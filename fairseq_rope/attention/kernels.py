@@ -16,7 +16,8 @@ WITH_MASK = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 """PyTorch's kernels for GPUs that are sound with a mask: all but cuDNN's.
 
 On an H100 or H200, from torch 2.11 on, its gradient of a query is not finite if the number of keys is an odd multiple
-of 64 and the query sees small logits alone: in fp16 below about -11, in bf16 below -88 (PyTorch's issue 196678).
+of 64 and the query sees small logits alone, below about -88 (PyTorch's issue 196678). We saw it in fp16, at about -29:
+that fits e^11, the largest number there.
 """
 
 
