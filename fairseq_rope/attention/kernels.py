@@ -12,12 +12,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 SHORT = 24
 """Queries and keys up to which two products with their gradients are faster than PyTorch's kernel on a CPU."""
 
-WITH_MASK = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""PyTorch's kernels for GPUs that are sound with a mask: all but cuDNN's.
+ON_GPU = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""PyTorch's kernels for GPUs without cuDNN's, which computes in half precision alone. It is left out for two reasons.
 
-On an H100 or H200, from torch 2.11 on, its gradient of a query is not finite if the number of keys is an odd multiple
-of 64 and the query sees small logits alone, below about -88 (PyTorch's issue 196678). We saw it in fp16, at about -29:
-that fits e^11, the largest number there.
+It makes a plan for each new shape, and the batches of a training have hundreds: on an H200 RoPE's first 1,500 updates
+on documents ran at a quarter of the speed of the later ones, and Shaw's, which do not call it, at full speed.
+
+With a mask, on an H100 or H200 and from torch 2.11 on, its gradient of a query is not finite if the number of keys is
+an odd multiple of 64 and the query sees small logits alone, below about -88 (PyTorch's issue 196678). We saw it in
+fp16, at about -29: that fits e^11, the largest number there.
 """
 
 
@@ -75,7 +78,7 @@ def _attention(
     """
     p = dropout.p if dropout.training or dropout.apply_during_inference else 0.0
     if v.device.type != "cpu" or torch.compiler.is_compiling() or not (p > 0 or _learns_short(q, k)):
-        with sdpa_kernel(WITH_MASK) if v.device.type == "cuda" and mask is not None else nullcontext():
+        with sdpa_kernel(ON_GPU) if v.device.type == "cuda" and v.dtype != torch.float else nullcontext():
             return F.scaled_dot_product_attention(q, k, v, mask, p, is_causal, scale=scale)
     logits = precise(product(q * scale, k.transpose(-2, -1)))
     if is_causal:
