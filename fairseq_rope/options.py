@@ -45,6 +45,14 @@ def add_training_args(parser: ArgumentParser) -> None:
         metavar="K",
         help="in training, draw the positions of each batch from 0 to K - 1, in ascending order",
     )
+    parser.add_argument(
+        "--position-gap",
+        type=int,
+        default=0,
+        metavar="G",
+        help="of a model with --position-sample K: when it translates, neighbours are G positions apart; K divided by "
+        "the tokens of the longest inputs in training",
+    )
 
 
 def add_encoding_args(parser: ArgumentParser, *names: str) -> None:
@@ -123,6 +131,7 @@ def build_position(
         limit_flag=limit_flag,
         shift=int(getattr(cfg, "position_shift", None) or 0),
         sample=int(getattr(cfg, "position_sample", None) or 0),
+        gap=int(getattr(cfg, "position_gap", None) or 1),
     )
     if config.max_positions < 1:
         raise ValueError(f"{config.limit} must be at least 1, not {config.max_positions}")
@@ -198,13 +207,20 @@ def reject_unsupported(args: Any) -> None:
 
 
 def _reject_in_training(args: Any) -> None:
-    """Raises ValueError for options of :data:`IN_TRAINING` that would change nothing, or contradict each other."""
-    shift, sample = values = [int(getattr(args, name, None) or 0) for name in IN_TRAINING]
-    for name, value in zip(IN_TRAINING, values):
+    """Raises ValueError for options of :data:`IN_TRAINING` and ``--position-gap`` that would change nothing, or
+    contradict each other."""
+    values = {name: int(getattr(args, name, None) or 0) for name in (*IN_TRAINING, "position_gap")}
+    for name, value in values.items():
         if value < 0:
             raise ValueError(f"{to_flag(name)} must not be negative, but is {value}")
-    if shift and sample:
-        raise ValueError("--position-shift and --position-sample both draw the positions: choose one")
+    shift, sample, gap = values.values()
+    if shift and (sample or gap > 1):
+        raise ValueError("--position-shift does not go with --position-sample and --position-gap: choose one")
+    if sample and getattr(args, "position_gap", None) == 0:  # None: a model older than the option
+        raise ValueError(
+            "--position-sample needs --position-gap, the distance of neighbours when the model translates: K divided "
+            "by the tokens of the longest inputs in training"
+        )
     names = POSITIONS.keys() & {getattr(args, f"{side}_position", None) for side in SIDES}
     if shift and all(POSITIONS[name].shift_invariant for name in names):
         raise ValueError(

@@ -147,6 +147,7 @@ REFUSED = [
     ("position_shift", "rope", dict(position_shift=5)),  # only distances matter
     ("position_sample", "none", dict(position_sample=5)),
     ("position_sample", "learned", dict(position_shift=5, position_sample=20)),
+    ("position_gap", "rope", dict(position_sample=20, position_gap=0)),  # positions that no training draws
     ("max_source_positions 64", "rope", dict(position_sample=65)),
     ("alignment_layer", "rope", dict(alignment_layer=2)),
     ("decoder_layerdrop", "rope", dict(alignment_heads=1, decoder_layerdrop=0.1)),

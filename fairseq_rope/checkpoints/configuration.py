@@ -56,3 +56,11 @@ def with_task(state: Dict[str, Any], name: str, other: str) -> Dict[str, Any]:
     if isinstance(args, argparse.Namespace) and getattr(args, "task", None) == name:
         state = {**state, "args": argparse.Namespace(**{**vars(args), "task": other})}
     return state
+
+
+def check_gap(cfg: Any, other: str) -> None:
+    """Raises CheckpointError for ``--position-gap``, which the models of ``other`` lack."""
+    if (getattr(cfg, "position_gap", None) or 1) > 1:
+        raise CheckpointError(
+            f"--position-gap {cfg.position_gap} has no form in {other}: positions there are consecutive"
+        )

@@ -23,7 +23,7 @@ from ..architectures import ARCHITECTURES, FAMILIES
 from ..kinds import KINDS, Kind
 from ..layers import FAST_PATH_COPIES
 from ..options import SIDES, reject_unsupported
-from .configuration import model_configuration, with_configuration, with_task
+from .configuration import check_gap, model_configuration, with_configuration, with_task
 from .files import CheckpointError
 
 MEMORY = "plain_transformer"
@@ -106,6 +106,7 @@ def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
     for side, position in positions.items():
         if position not in COMMON:
             raise CheckpointError(f"the {side}'s positions are {position}, and fairseq has only {', '.join(COMMON)}")
+    check_gap(cfg, "fairseq's models")
     for option, value in OURS_ALONE:
         if getattr(cfg, option, None) == value:
             raise CheckpointError(

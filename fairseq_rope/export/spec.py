@@ -120,6 +120,8 @@ def _check(stacks: Dict[str, Any]) -> None:
     for side, stack in stacks.items():
         if not len(stack.layers):
             raise ValueError(f"--{side}-layers 0 cannot be exported: CTranslate2's engine needs at least one layer")
+        if stack.position.config.gap > 1:
+            raise ValueError("--position-gap cannot be exported: in CTranslate2's engine positions are consecutive")
 
 
 def _activation(cfg: Any) -> str:

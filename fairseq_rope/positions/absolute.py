@@ -71,7 +71,7 @@ class SinusoidalEncoding(PositionEncoding):
         return self._table
 
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
-        self.table(key.positions.device, key.positions.size(1))  # defined for any position: only the table is too short
+        self.table(key.positions.device, key.bound)  # defined for any position: only the table is too short
         return {}
 
     def embed(self, positions: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class LearnedEncoding(PositionEncoding):
         nn.init.normal_(self.weight, std=config.embed_dim**-0.5)
 
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
-        self.check_table(len(self.weight), key.positions)
+        self.check_table(len(self.weight), key)
         return super().prepare(query, key)
 
     def embed(self, positions: Tensor) -> Tensor:

@@ -43,6 +43,8 @@ class SideConfig:
     """In training, the largest offset of a sequence (SHAPE, Kiyono et al., EMNLP 2021, arXiv 2109.05644); 0: none."""
     sample: int = 0
     """In training, positions are drawn from those below this (Ruoss et al., ACL 2023, arXiv 2305.16843); 0: none."""
+    gap: int = 1
+    """The distance of neighbours where positions are not drawn."""
 
     @property
     def head_dim(self) -> int:
@@ -73,6 +75,11 @@ class TokenPositions(NamedTuple):
 
     below: int = 0
     """0: positions of neighbours differ by 1. Else they are any increasing numbers below this one."""
+
+    @property
+    def bound(self) -> int:
+        """All positions are below this, which is known without reading them."""
+        return self.below or self.positions.size(1)
 
     source_lengths: Optional[Tensor] = None
     """``(B, 1)``: the tokens of each source, if the encoding asks for them and the model has one."""
@@ -164,15 +171,18 @@ class PositionEncoding(nn.Module):
             positions = torch.arange(tokens.size(1), device=tokens.device)[None]
         else:
             positions = (tokens.ne(self.config.padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
-        sample = self.config.sample if self.training else 0
+        sample, gap = self.config.sample if self.training else 0, self.config.gap
         if sample:
             positions = self._sampled(tokens)[positions]
+        elif gap > 1:
+            positions = positions * gap
         elif self.training and self.config.shift and not self.shift_invariant:
             largest = max(0, min(self.config.shift, self.config.max_positions - tokens.size(1)))
             positions = positions + torch.randint(largest + 1, (len(tokens), 1), device=tokens.device)
         if self.needs_source_lengths and not self.config.causal:
             source_lengths = tokens.ne(self.config.padding_idx).sum(dim=1, keepdim=True)
-        return TokenPositions(positions, self._special(tokens), sample, source_lengths)
+        below = sample or (gap * tokens.size(1) if gap > 1 else 0)
+        return TokenPositions(positions, self._special(tokens), below, source_lengths)
 
     def _sampled(self, tokens: Tensor) -> Tensor:
         """As many different positions as ``tokens`` ``(B, T)`` have places, in ascending order: ``(T,)``."""
@@ -245,11 +255,13 @@ class PositionEncoding(nn.Module):
         """
         return None
 
-    def check_table(self, rows: int, positions: Tensor) -> None:
-        """Raises ValueError if a table of ``rows`` positions is too short for ``positions`` ``(B or 1, S)``."""
-        if positions.size(1) > rows and int(positions.max()) >= rows:  # the shape mostly decides, without a sync
+    def check_table(self, rows: int, key: TokenPositions) -> None:
+        """Raises ValueError if a table of ``rows`` positions is too short for the positions of ``key``."""
+        if key.bound > rows and int(key.positions.max()) >= rows:  # the shape mostly decides, without a sync
+            gap = self.config.gap
+            apart = f" {gap} positions apart" if gap > 1 else ""
             raise ValueError(
-                f"a sentence of {int(positions.max()) + 1} tokens is longer than the {self.config.side}'s table of "
-                f"{rows} positions: split it, or train with a larger {self.config.limit}, or with an encoding that has "
-                "no table"
+                f"a sentence of {int(key.positions.max()) // gap + 1} tokens{apart} is longer than the "
+                f"{self.config.side}'s table of {rows} positions: split it, or train with a larger "
+                f"{self.config.limit}, or with an encoding that has no table"
             )

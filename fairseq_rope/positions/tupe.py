@@ -52,7 +52,7 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
         return (2 * head_dim) ** -0.5
 
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
-        self.check_table(self.config.max_positions, key.positions)
+        self.check_table(self.config.max_positions, key)
         if is_read_at_once(key.positions) and all(torch.equal(x, x[:1].expand_as(x)) for x in key[:2]):
             query, key = query.first_row(), key.first_row()  # one matrix for all
         return {"bias": self._bias(query, key)}

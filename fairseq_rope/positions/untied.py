@@ -60,7 +60,7 @@ class LearnedUntiedEncoding(ProjectedPositions):
         return (4 * head_dim) ** -0.5
 
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
-        self.check_table(self.config.max_positions, key.positions)
+        self.check_table(self.config.max_positions, key)
         projections = {"position_q": self.q_proj, "position_k": self.k_proj}
         if query.positions.size(1) == 1:  # a step of decoding has fewer positions than the table
             p = self.norm(F.embedding(query.positions, self.table))

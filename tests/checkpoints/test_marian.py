@@ -103,6 +103,12 @@ def test_a_missing_file_other_positions_and_fairseqs_form_are_refused(folder, tm
     assert converted(folder, "plugin", tmp_path / "run") == 0
     assert converted(tmp_path / "run", "fairseq", tmp_path / "out") == 1
     assert "is not in fairseq's models" in capsys.readouterr().err
+    state = torch.load(tmp_path / "run/checkpoint.pt", weights_only=False)
+    state["cfg"]["model"].position_gap = 2
+    torch.save(state, (spaced := shutil.copytree(tmp_path / "run", tmp_path / "spaced")) / "checkpoint.pt")
+    for form in ("hugging-face", "fairseq"):
+        assert converted(spaced, form, tmp_path / "out") == 1 and not (tmp_path / "out").exists()
+        assert "--position-gap 2" in capsys.readouterr().err
     rope = ["convert", str(tmp_path / "run"), "--position", "rope", "--out", str(tmp_path / "run/checkpoint.pt")]
     assert main(rope) == 0
     assert converted(tmp_path / "run", "hugging-face", tmp_path / "out") == 1

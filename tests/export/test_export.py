@@ -133,6 +133,7 @@ REFUSED = [
     ("--shaw-per-head", dict(encoder_position="shaw", shaw_per_head=True)),
     ("dynamic", dict(encoder_position="rope", rope_scaling="dynamic", rope_original_length=16)),
     ("yarn", dict(encoder_position="rope", rope_scaling="yarn", rope_scaling_factor=2.0, rope_original_length=16)),
+    ("--position-gap", dict(encoder_position="rope", position_gap=2)),
     ("--activation-fn", dict(activation_fn="relu_squared")),
     ("--scale-attn", dict(scale_attn=True)),
     ("--quant-noise-scalar", dict(quant_noise_scalar=0.1)),

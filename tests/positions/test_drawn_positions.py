@@ -1,4 +1,4 @@
-"""Positions that are drawn at random in training: ``--position-shift`` and ``--position-sample``."""
+"""Positions that are drawn in training (``--position-shift``, ``--position-sample``), and those of such models then."""
 
 import itertools
 
@@ -8,7 +8,7 @@ import torch
 from fairseq_rope.positions import POSITIONS, SideConfig
 
 from ..helpers import ENCODINGS, FP32, KINDS, PAD, build_felt, decoder_input, pad, sentences
-from .whole_models import logits, output, texts
+from .whole_models import decode_step_by_step, logits, output, texts
 
 POSITIONAL = [name for name in ENCODINGS if name != "none"]
 ABSOLUTE = [name for name in ENCODINGS if not POSITIONS[name].shift_invariant]
@@ -45,6 +45,28 @@ def test_samples_are_drawn_in_training_alone_and_again_for_each_batch(encoding):
     first.sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
     assert torch.equal(logits(model.eval(), source, target), plain)
+
+
+@pytest.mark.parametrize("encoding", POSITIONAL)
+def test_a_model_translates_with_positions_that_a_training_could_draw(encoding):
+    """Neighbours are ``--position-gap`` apart: the logits are those of a sample that happens to be spaced so."""
+    model = build_felt(encoding, position_sample=60, position_gap=5, **NONE)
+    source, target = sentences(2, 9), decoder_input(sentences(2, 7, seed=2))
+    for side in (model.encoder, model.decoder):
+        side.position._sampled = lambda tokens: 5 * torch.arange(tokens.size(1))
+    drawn = output(model.train(), source, target)
+    spaced = logits(model.eval(), source, target)
+    torch.testing.assert_close(spaced, drawn, **FP32)
+    torch.testing.assert_close(decode_step_by_step(model, source, target)[0], spaced, **FP32)
+    assert not torch.allclose(spaced, logits(build_felt(encoding, **NONE), source, target))
+
+
+def test_a_table_that_the_spaced_positions_leave_is_refused():
+    for encoding in ("learned", "tupe_a", "learned_untied"):
+        model = build_felt(encoding, max_source_positions=40, position_gap=5)
+        logits(model, sentences(2, 8), decoder_input(sentences(2, 7, seed=2)))
+        with pytest.raises(ValueError, match=r"9 tokens 5 positions apart .* 40 positions"):
+            logits(model, sentences(2, 9), decoder_input(sentences(2, 7, seed=2)))
 
 
 def test_samples_are_different_positions_in_ascending_order_all_equally_likely():

@@ -23,7 +23,7 @@ from torch import Tensor
 from ...masked_lm import EPS, RoFormerMaskedModel
 from ...options import position_options
 from ...wordpieces import SETTINGS, SPECIAL, VOCABULARY, read_settings, read_vocabulary
-from ..configuration import model_configuration
+from ..configuration import check_gap, model_configuration
 from ..files import CheckpointError, load_checkpoint, making_folder
 from ..model_folder import DICTIONARY, check_files, read_dictionary
 from . import names
@@ -212,6 +212,7 @@ def _family(cfg: argparse.Namespace) -> Family:
         raise CheckpointError(
             "RoFormer has RoPE without options: `fairseq-rope convert --to interleaved` changes --rope-layout half"
         )
+    check_gap(cfg, "transformers")
     expected = dict(encoder_normalize_before=False, layernorm_embedding=True, no_scale_embedding=True)
     for name, value in expected.items():
         if getattr(cfg, name) != value:

@@ -23,7 +23,7 @@ from torch import Tensor
 from ...options import SIDES
 from ...positions import SideConfig
 from ...positions.absolute import SinusoidalEncoding, SinusoidalOptions
-from ..configuration import model_configuration
+from ..configuration import check_gap, model_configuration
 from ..files import CheckpointError, load_checkpoint, making_folder
 from ..model_folder import check_files, read_dictionary, read_languages
 from . import transformer
@@ -82,6 +82,7 @@ def export_folder(run: Path, out: Path) -> str:
     wanted: Dict[str, Any] = {"output_bias": True, "start_with_bos": True, "share_all_embeddings": True}
     wanted.update({f"{side}_position": "sinusoidal" for side in SIDES}, sinusoidal_formula="paper")
     wanted.update({f"{side}_normalize_before": False for side in SIDES}, layernorm_embedding=False)
+    check_gap(cfg, "MarianMT")
     for name, value in wanted.items():
         if getattr(cfg, name, None) != value:
             flag = f"--{name.replace('_', '-')}"
