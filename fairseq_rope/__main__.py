@@ -94,6 +94,8 @@ def _add_convert(commands: Any) -> None:
     for limit in LIMITS:
         what = "rows of tables with a row for each position (default: as before)"
         positions.add_argument(f"--{limit.replace('_', '-')}", type=whole_number(1), metavar="N", help=what)
+    apart = "neighbours are G positions apart (default: as before)"
+    positions.add_argument("--position-gap", type=whole_number(1), metavar="G", help=apart)
     positions.add_argument("--seed", type=whole_number(0), metavar="N", help="of new parameters (default: 1)")
     both = "the dictionary with further types at its end; of source and target, if they have one each"
     parser.add_argument("--dictionary", type=Path, nargs="+", default=[], metavar="FILE", help=both)

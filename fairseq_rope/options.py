@@ -48,10 +48,9 @@ def add_training_args(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--position-gap",
         type=int,
-        default=0,
         metavar="G",
-        help="of a model with --position-sample K: when it translates, neighbours are G positions apart; K divided by "
-        "the tokens of the longest inputs in training",
+        help="where positions are not drawn, neighbours are G apart; with --position-sample K: K divided by the tokens "
+        "of the longest inputs in training",
     )
 
 
@@ -216,7 +215,7 @@ def _reject_in_training(args: Any) -> None:
     shift, sample, gap = values.values()
     if shift and (sample or gap > 1):
         raise ValueError("--position-shift does not go with --position-sample and --position-gap: choose one")
-    if sample and getattr(args, "position_gap", None) == 0:  # None: a model older than the option
+    if sample and not gap:
         raise ValueError(
             "--position-sample needs --position-gap, the distance of neighbours when the model translates: K divided "
             "by the tokens of the longest inputs in training"
@@ -226,8 +225,9 @@ def _reject_in_training(args: Any) -> None:
         raise ValueError(
             f"--position-shift changes nothing for {' and '.join(sorted(names))}: only distances matter; leave it out"
         )
-    if sample and names == {"none"}:
-        raise ValueError("--position-sample changes nothing for none, which has no positions: leave it out")
+    if (sample or gap > 1) and names == {"none"}:
+        flag = "sample" if sample else "gap"
+        raise ValueError(f"--position-{flag} changes nothing for none, which has no positions: leave it out")
 
 
 def _reject_unused(args: Any) -> None:

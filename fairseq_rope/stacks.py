@@ -53,6 +53,10 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
             x = self.quant_noise(x)
         return x, embed
 
+    def max_positions(self) -> int:
+        """The tokens of the longest sentence."""
+        return self.position.longest(super().max_positions())
+
     def forward_scriptable(
         self,
         src_tokens: Tensor,
@@ -153,6 +157,10 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         """
         for layer in self.layers:
             layer.self_attn.reorder_incremental_state(incremental_state, order, tails)
+
+    def max_positions(self) -> int:
+        """The tokens of the longest sentence."""
+        return self.position.longest(super().max_positions())
 
     def keep_sentences(self, incremental_state: IncrementalState, kept: Tensor) -> None:
         """Drops finished sentences from the cached keys and values of the encoder, which have one row for each.

@@ -145,10 +145,11 @@ REFUSED = [
     ("encoder_position", "rotten", {}),
     ("max_target_positions", "learned", dict(max_target_positions=0)),
     ("position_shift", "rope", dict(position_shift=5)),  # only distances matter
-    ("position_sample", "none", dict(position_sample=5)),
+    ("position_sample", "none", dict(position_sample=5, position_gap=1)),
+    ("position_gap", "none", dict(position_gap=5)),
     ("position_sample", "learned", dict(position_shift=5, position_sample=20)),
-    ("position_gap", "rope", dict(position_sample=20, position_gap=0)),  # positions that no training draws
-    ("max_source_positions 64", "rope", dict(position_sample=65)),
+    ("position_gap", "rope", dict(position_sample=20)),  # positions that no training draws
+    ("max_source_positions 64", "rope", dict(position_sample=65, position_gap=1)),
     ("alignment_layer", "rope", dict(alignment_layer=2)),
     ("decoder_layerdrop", "rope", dict(alignment_heads=1, decoder_layerdrop=0.1)),
     ("no_cross_attention", "rope", dict(alignment_heads=1, no_cross_attention=True)),

@@ -15,8 +15,9 @@ SHORT = 24
 ON_GPU = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """PyTorch's kernels for GPUs without cuDNN's, which computes in half precision alone. It is left out for two reasons.
 
-It makes a plan for each new shape, and the batches of a training have hundreds: on an H200 RoPE's first 1,500 updates
-on documents ran at a quarter of the speed of the later ones, and Shaw's, which do not call it, at full speed.
+It makes a plan for each new shape, and the batches of a training have hundreds: with 18 trainings on an H200, RoPE's
+first 1,500 updates on documents ran at a third of the speed of the later ones, and Shaw's, which do not call it, at
+full speed.
 
 With a mask, on an H100 or H200 and from torch 2.11 on, its gradient of a query is not finite if the number of keys is
 an odd multiple of 64 and the query sees small logits alone, below about -88 (PyTorch's issue 196678). We saw it in

@@ -35,6 +35,9 @@ TABLES = {LearnedEncoding: "weight", ProjectedPositions: "table"}
 
 LIMITS = ("max_source_positions", "max_target_positions", "max_positions")
 
+OF_NO_ENCODING = (*LIMITS, "position_gap")
+"""Options of positions that any encoding has."""
+
 OUTPUT_WIDTH = "decoder_output_dim"
 """Follows from ``--decoder-embed-dim``: fairseq reads its flag as a text, with which no model can be built."""
 
@@ -79,7 +82,7 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     Args:
         state: a loaded checkpoint of this plugin's, or of fairseq's own transformers.
         fields: what is new in the model's configuration: ``encoder_position``, ``decoder_position`` (``position`` is
-            both), options of encodings, :data:`LIMITS`; None leaves a field as it is.
+            both), options of encodings, :data:`OF_NO_ENCODING`; None leaves a field as it is.
         seed: of the new parameters.
 
     Raises:
@@ -111,8 +114,10 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     dropped = [name for name in old if _is_position(name) and (name not in kept or name in fresh)]
     converted = changed(state, cfg, {**others, **positions})
     converted.pop(MEMORY, None)
-    said = changes(encodings_of(model_configuration(state)), encodings_of(cfg))
-    return Change(converted, said, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
+    said = [changes(encodings_of(model_configuration(state)), encodings_of(cfg))]
+    gap, old_gap = (getattr(each, "position_gap", None) or 1 for each in (cfg, model_configuration(state)))
+    said += [f"--position-gap {gap} in place of {old_gap}"] if gap != old_gap else []
+    return Change(converted, ", ".join(filter(None, said)), _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
 
 
 def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> Change:
@@ -133,6 +138,7 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
         told = ", ".join(f"{flag} is {one} in the checkpoint, {other} here" for flag, one, other in others)
         raise CheckpointError(f"more than positions differs: {told}")
     fields = {name: getattr(args, name, None) for name in (*(f"{side}_position" for side in kind.sides), *LIMITS)}
+    fields["position_gap"] = getattr(args, "position_gap", None) or 1
     for name, options in encodings_of(args).values():  # with the defaults that the training will have
         fields.update({f"{POSITIONS[name].prefix}_{option}": value for option, value in vars(options).items()})
     return convert_checkpoint(state, fields, seed)
@@ -160,7 +166,7 @@ def with_options_of(
     sides = [f"{side}_position" for side in kind.sides]
     encodings = {" ".join(given.get(to_flag(side), [getattr(cfg, side)])) for side in sides}
     left_out = {OUTPUT_WIDTH, *option_names(*POSITIONS)} - {*option_names(*encodings & POSITIONS.keys())}
-    names = (*COMPUTED, *sides, *LIMITS, *option_names(*POSITIONS))
+    names = (*COMPUTED, *sides, *OF_NO_ENCODING, *option_names(*POSITIONS))
     others = {flag: list(words) for flag, words in flags.items() if flag not in map(to_flag, names)}
     own = flags_of(cfg, [name for name in names if name in known and name not in left_out])
     task = task_options(state)
@@ -191,7 +197,7 @@ def _set_fields(cfg: argparse.Namespace, kind: Kind, fields: Mapping[str, Any]) 
     for name in option_names(*POSITIONS):
         if name not in used and hasattr(cfg, name):
             delattr(cfg, name)
-    for name in (*option_names(*POSITIONS), *LIMITS):
+    for name in (*option_names(*POSITIONS), *OF_NO_ENCODING):
         if name in given:
             setattr(cfg, name, given[name])
     if any(POSITIONS[getattr(cfg, f"{side}_position")].attention == "linear" for side in kind.sides):

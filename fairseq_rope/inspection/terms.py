@@ -99,11 +99,12 @@ def tupe_correlations(model: Any, side: str = "encoder", length: int = 64) -> Te
             f"the {side} has the encoding {encoding_name(model, side)}, and this draws only the term that TUPE adds to "
             "the logits: choose a model or a side with tupe_a or tupe_r, or `plot bias`"
         )
-    if not 1 <= length <= encoding.config.max_positions:
-        table = f"{encoding.config.max_positions}, the rows of the {side}'s table"
+    gap = encoding.config.gap
+    if not 1 <= length <= encoding.config.max_positions // gap:
+        table = f"{encoding.config.max_positions // gap}, the rows of the {side}'s table"
         raise ValueError(f"--length must be between 1 and {table}, not {length}")
     places = torch.arange(length)[None]
-    positions = TokenPositions(places, places == place_of_symbol(model, side, length))
+    positions = TokenPositions(places * gap, places == place_of_symbol(model, side, length), gap=gap)
     bias = encoding.prepare(positions, positions)["bias"][0]
     seen = torch.ones(length, length, dtype=torch.bool)
     return bias.masked_fill(~(seen.tril() if encoding.config.causal else seen), float("nan"))

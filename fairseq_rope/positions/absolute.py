@@ -82,6 +82,7 @@ class LearnedEncoding(PositionEncoding):
     """A trained vector per position (RoFormer section 2.2), drawn from N(0, 1/C) as in fairseq."""
 
     shift_invariant = False
+    has_table = True
 
     def __init__(self, config: SideConfig, options: Any) -> None:
         super().__init__(config, options)

@@ -44,7 +44,7 @@ class SideConfig:
     sample: int = 0
     """In training, positions are drawn from those below this (Ruoss et al., ACL 2023, arXiv 2305.16843); 0: none."""
     gap: int = 1
-    """The distance of neighbours where positions are not drawn."""
+    """The difference of neighbours' positions where they are not drawn."""
 
     @property
     def head_dim(self) -> int:
@@ -74,15 +74,17 @@ class TokenPositions(NamedTuple):
     """``(B or 1, T)``, True where the token is the special symbol"""
 
     below: int = 0
-    """0: positions of neighbours differ by 1. Else they are any increasing numbers below this one."""
-
-    @property
-    def bound(self) -> int:
-        """All positions are below this, which is known without reading them."""
-        return self.below or self.positions.size(1)
+    """0: positions of neighbours differ by ``gap``. Else they are any increasing numbers below this one."""
 
     source_lengths: Optional[Tensor] = None
     """``(B, 1)``: the tokens of each source, if the encoding asks for them and the model has one."""
+
+    gap: int = 1
+
+    @property
+    def bound(self) -> int:
+        """Without ``--position-shift``, all positions are below this; it is known without reading them."""
+        return self.below or self.positions.size(1) * self.gap
 
     def last(self) -> "TokenPositions":
         """Only the newest token: ``(B or 1, 1)``."""
@@ -128,6 +130,9 @@ class PositionEncoding(nn.Module):
 
     own_initial_values: ClassVar[bool] = False
     """Its parameters begin with the paper's values in masked language models, too, whose tables begin as BERT's do."""
+
+    has_table: ClassVar[bool] = False
+    """It has a trained row for each position, and no position beyond them."""
 
     attention: ClassVar[str] = "softmax"
     """The kind of attention that the encoding needs: ``softmax``, or ``linear`` where features replace the softmax."""
@@ -175,14 +180,13 @@ class PositionEncoding(nn.Module):
         if sample:
             positions = self._sampled(tokens)[positions]
         elif gap > 1:
-            positions = positions * gap
+            positions = positions * gap  # most models have no gap: that spares them a step
         elif self.training and self.config.shift and not self.shift_invariant:
             largest = max(0, min(self.config.shift, self.config.max_positions - tokens.size(1)))
             positions = positions + torch.randint(largest + 1, (len(tokens), 1), device=tokens.device)
         if self.needs_source_lengths and not self.config.causal:
             source_lengths = tokens.ne(self.config.padding_idx).sum(dim=1, keepdim=True)
-        below = sample or (gap * tokens.size(1) if gap > 1 else 0)
-        return TokenPositions(positions, self._special(tokens), below, source_lengths)
+        return TokenPositions(positions, self._special(tokens), sample, source_lengths, gap)
 
     def _sampled(self, tokens: Tensor) -> Tensor:
         """As many different positions as ``tokens`` ``(B, T)`` have places, in ascending order: ``(T,)``."""
@@ -254,6 +258,10 @@ class PositionEncoding(nn.Module):
             layer: what :meth:`build_layer` made for this layer.
         """
         return None
+
+    def longest(self, limit: int) -> int:
+        """The tokens of the longest sentence, on a side with ``limit`` positions."""
+        return limit // self.config.gap if self.has_table else limit
 
     def check_table(self, rows: int, key: TokenPositions) -> None:
         """Raises ValueError if a table of ``rows`` positions is too short for the positions of ``key``."""

@@ -20,7 +20,7 @@ def check_distance(flag: str, distance: int) -> None:
 
 
 def distances(query: TokenPositions, key: TokenPositions) -> Tensor:
-    """``j - i`` in tokens, negative for keys before the query: ``(1, T, S)``; ``(B or 1, T, S)`` of sampled positions.
+    """``j - i``, negative for keys before the query: ``(1, T, S)``; ``(B or 1, T, S)`` of sampled positions.
 
     Padding stands only before or behind a sentence. The distance of two tokens is therefore that of their places, which
     are the same in all sentences; the queries have the last ones.
@@ -28,13 +28,13 @@ def distances(query: TokenPositions, key: TokenPositions) -> Tensor:
     if key.below:
         return key.positions[:, None, :] - query.positions[:, :, None]
     places = torch.arange(key.positions.size(1), device=key.positions.device)
-    return (places - places[-query.positions.size(1) :, None])[None]
+    return (places - places[-query.positions.size(1) :, None])[None] * key.gap
 
 
 def distance_rows(query: TokenPositions, key: TokenPositions) -> Tuple[Tensor, Tensor]:
     """All values of ``j - i`` in ascending order ``(R,)``, and each pair's place among them ``(1, 1, T, S)``.
 
-    It is for shift-invariant encodings, whose positions are one row: of consecutive numbers, ``R = T + S - 1``, or
+    It is for shift-invariant encodings, whose positions are one row: of evenly spaced numbers, ``R = T + S - 1``, or
     sampled below K, ``R = 2 K - 1``.
     """
     distance = distances(query, key)  # (1, T, S)
@@ -42,8 +42,8 @@ def distance_rows(query: TokenPositions, key: TokenPositions) -> Tuple[Tensor, T
         rows = torch.arange(1 - key.below, key.below, device=distance.device)
         return rows, (distance + key.below - 1)[:, None]
     lowest = distance[0, -1, 0]
-    rows = lowest + torch.arange(sum(distance.shape[1:]) - 1, device=distance.device)
-    return rows, (distance - lowest)[:, None]
+    places = torch.arange(sum(distance.shape[1:]) - 1, device=distance.device)
+    return lowest + places * key.gap, torch.div(distance - lowest, key.gap, rounding_mode="floor")[:, None]
 
 
 def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor:

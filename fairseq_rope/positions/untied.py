@@ -18,6 +18,7 @@ class ProjectedPositions(PositionEncoding):
     """
 
     shift_invariant = False
+    has_table = True
 
     rows_before: ClassVar[int] = 0
     """Rows of the table before that of position 0."""

@@ -196,9 +196,17 @@ def test_an_encoding_that_the_user_names_takes_the_place_of_the_checkpoints_with
     assert (args.encoder_position, args.decoder_position, args.sinusoidal_formula) == ("rope", "sinusoidal", "paper")
 
 
-@pytest.mark.parametrize("option", ["position_shift", "position_sample"])
-def test_positions_that_a_training_drew_are_no_part_of_the_model(option):
-    state = checkpoint(options(arch("translation", "sinusoidal"), "translation", **{option: 16}))
-    args = options(arch("translation", "none"), "translation")
-    for change in (convert_checkpoint(state, dict(position="none")), convert_for(state, args, 1)):
-        assert not getattr(change.state["cfg"]["model"], option)
+@pytest.mark.parametrize("drawn", [dict(position_shift=16), dict(position_sample=16, position_gap=2)])
+def test_positions_that_a_training_drew_are_no_part_of_the_model_but_their_distance_is(drawn):
+    state, gap = (
+        checkpoint(options(arch("translation", "sinusoidal"), "translation", **drawn)),
+        drawn.get("position_gap"),
+    )
+    args = options(arch("translation", "rope"), "translation")
+    for change in (convert_checkpoint(state, dict(position="rope")), convert_for(state, args, 1)):
+        cfg = change.state["cfg"]["model"]
+        assert not cfg.position_shift and not cfg.position_sample
+    assert cfg.position_gap == 1 and ("--position-gap 1 in place of 2" in change.report(1)) == (gap == 2)
+    assert with_options_of(state, {}, {}).get("--position-gap") == (["2"] if gap else None)
+    spaced = convert_checkpoint(state, dict(position="rope", position_gap=4)).state["cfg"]["model"]
+    assert spaced.position_gap == 4

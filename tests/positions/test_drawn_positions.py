@@ -27,14 +27,14 @@ def test_a_sample_of_as_many_positions_as_there_are_changes_nothing(encoding):
         source, target = texts(2, 9), decoder_input(sentences(2, 9, seed=2))
         source[0], target[0] = (pad(each[:1, :6], **{side: 3}) for each in (source, target))
         real = (source if kind == "mlm" else target).ne(PAD)
-        models = [build_felt(encoding, kind, position_sample=sample, **NONE) for sample in (0, 9)]
+        models = [build_felt(encoding, kind, position_sample=sample, position_gap=1, **NONE) for sample in (0, 9)]
         plain, drawn = (logits(model.train(), source, target) for model in models)
         torch.testing.assert_close(drawn[real], plain[real], **FP32, msg=f"{kind} {side}")
 
 
 @pytest.mark.parametrize("encoding", POSITIONAL)
 def test_samples_are_drawn_in_training_alone_and_again_for_each_batch(encoding):
-    model = build_felt(encoding, position_sample=60, **NONE)
+    model = build_felt(encoding, position_sample=60, position_gap=1, **NONE)
     source, target = sentences(2, 8), decoder_input(sentences(2, 1, seed=2))  # one token: also a single query
     plain = logits(model, source, target)
     torch.manual_seed(3)
@@ -62,8 +62,9 @@ def test_a_model_translates_with_positions_that_a_training_could_draw(encoding):
 
 
 def test_a_table_that_the_spaced_positions_leave_is_refused():
-    for encoding in ("learned", "tupe_a", "learned_untied"):
+    for encoding in (name for name in ENCODINGS if POSITIONS[name].has_table):
         model = build_felt(encoding, max_source_positions=40, position_gap=5)
+        assert model.encoder.max_positions() == 8
         logits(model, sentences(2, 8), decoder_input(sentences(2, 7, seed=2)))
         with pytest.raises(ValueError, match=r"9 tokens 5 positions apart .* 40 positions"):
             logits(model, sentences(2, 9), decoder_input(sentences(2, 7, seed=2)))
