@@ -30,7 +30,7 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
 
 
 def add_training_args(parser: ArgumentParser) -> None:
-    """Adds the flags of :data:`IN_TRAINING`."""
+    """Adds the flags of :data:`IN_TRAINING`, and ``--position-gap``."""
     parser.add_argument(
         "--position-shift",
         type=int,

@@ -80,6 +80,7 @@ class TokenPositions(NamedTuple):
     """``(B, 1)``: the tokens of each source, if the encoding asks for them and the model has one."""
 
     gap: int = 1
+    """The difference of neighbours, unless positions are drawn (``below``)."""
 
     @property
     def bound(self) -> int:

@@ -27,8 +27,13 @@ def distances(query: TokenPositions, key: TokenPositions) -> Tensor:
     """
     if key.below:
         return key.positions[:, None, :] - query.positions[:, :, None]
+    return _between_places(query, key) * key.gap
+
+
+def _between_places(query: TokenPositions, key: TokenPositions) -> Tensor:
+    """How many places each key stands behind each query: ``(1, T, S)``."""
     places = torch.arange(key.positions.size(1), device=key.positions.device)
-    return (places - places[-query.positions.size(1) :, None])[None] * key.gap
+    return (places - places[-query.positions.size(1) :, None])[None]
 
 
 def distance_rows(query: TokenPositions, key: TokenPositions) -> Tuple[Tensor, Tensor]:
@@ -37,13 +42,13 @@ def distance_rows(query: TokenPositions, key: TokenPositions) -> Tuple[Tensor, T
     It is for shift-invariant encodings, whose positions are one row: of evenly spaced numbers, ``R = T + S - 1``, or
     sampled below K, ``R = 2 K - 1``.
     """
-    distance = distances(query, key)  # (1, T, S)
     if key.below:
-        rows = torch.arange(1 - key.below, key.below, device=distance.device)
-        return rows, (distance + key.below - 1)[:, None]
-    lowest = distance[0, -1, 0]
-    places = torch.arange(sum(distance.shape[1:]) - 1, device=distance.device)
-    return lowest + places * key.gap, torch.div(distance - lowest, key.gap, rounding_mode="floor")[:, None]
+        rows = torch.arange(1 - key.below, key.below, device=key.positions.device)
+        return rows, (distances(query, key) + key.below - 1)[:, None]
+    between = _between_places(query, key)
+    lowest = between[0, -1, 0]
+    rows = lowest + torch.arange(sum(between.shape[1:]) - 1, device=between.device)
+    return rows * key.gap, (between - lowest)[:, None]
 
 
 def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor:
