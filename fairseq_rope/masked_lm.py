@@ -51,6 +51,10 @@ class RoFormerMaskedEncoder(RobertaEncoder):
             kwargs["token_embeddings"] = embeddings + self.token_type
         return super().extract_features(src_tokens, return_all_hiddens, **kwargs)
 
+    def max_positions(self) -> int:
+        """Tokens of the longest text."""
+        return self.sentence_encoder.position.longest(self.args.max_positions)
+
     def build_lm_head(self, *args: Any, **options: Any) -> MaskedHead:
         return MaskedHead(*args, **options)
 

@@ -14,8 +14,8 @@ SIDES = ("encoder", "decoder")
 IN_TRAINING = ("position_shift", "position_sample")
 """Options for the positions of a training, which its model does not have afterwards."""
 
-Encodings = Dict[str, Tuple[str, Any]]
-"""Side, to the name of its encoding and the options."""
+Encodings = Dict[str, Tuple[str, Any, int]]
+"""Side, to the name of its encoding, the options, and ``--position-gap``."""
 
 
 def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> None:
@@ -163,14 +163,17 @@ def encodings_of(cfg: Any) -> Encodings:
     """The encodings that a configuration names; none for fairseq's own models."""
     cfg = Namespace(**cfg) if isinstance(cfg, dict) else cfg
     names = {side: getattr(cfg, f"{side}_position", None) for side in SIDES}
-    return {side: (name, position_options(cfg, name)) for side, name in names.items() if name in POSITIONS}
+    gap = int(getattr(cfg, "position_gap", None) or 1)
+    return {side: (name, position_options(cfg, name), gap) for side, name in names.items() if name in POSITIONS}
 
 
 def changes(one: Encodings, other: Encodings) -> str:
     """What ``other`` has in place of ``one``, in flags, on the sides that both have; empty if they are the same."""
     found = []
     for side in (side for side in SIDES if side in one and side in other):
-        (name, options), (other_name, others) = one[side], other[side]
+        (name, options, gap), (other_name, others, other_gap) = one[side], other[side]
+        if gap != other_gap:
+            found.append(f"--position-gap {other_gap} in place of {gap}")
         if name != other_name:
             found.append(f"--{side}-position {other_name} in place of {name}")
             continue

@@ -179,7 +179,8 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         lengths = None
         if self.position.needs_source_lengths and encoder_out is not None:
             (lengths,) = encoder_out["src_lengths"]
-            lengths = lengths.repeat_interleave(len(tokens) // len(lengths), dim=0)
+            if not _is_exporting():  # there, a source has one row, and the quotient would fix how many there are
+                lengths = lengths.repeat_interleave(len(tokens) // len(lengths), dim=0)
         return self.position.positions_of(tokens, lengths)
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ def test_a_model_says_what_its_parameters_were_trained_with(caplog):
             ("rope", {}, None),
             ("rope", OTHER_ROPE, "--rope-base 500.0 in place of 10000.0, --rope-layout half"),
             ("alibi", {}, "-position alibi in place of rope"),
+            ("rope", dict(position_gap=3), "--position-gap 3 in place of 1"),
         ),
     ):
         trained = build_with(encoding, kind, **options)

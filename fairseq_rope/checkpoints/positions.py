@@ -93,7 +93,8 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     _set_fields(cfg, kind, fields)
     _check_layout(model_configuration(state), cfg, before)
     model, _ = _new_model(state, cfg, seed)
-    old, new = state["model"], model.state_dict()
+    old, new = dict(state["model"]), model.state_dict()
+    model.upgrade_state_dict(old)  # names that fairseq had earlier
     kept, resized, fresh = {}, [], []
     for name, value in new.items():
         if _is_position(name):
@@ -114,10 +115,8 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     dropped = [name for name in old if _is_position(name) and (name not in kept or name in fresh)]
     converted = changed(state, cfg, {**others, **positions})
     converted.pop(MEMORY, None)
-    said = [changes(encodings_of(model_configuration(state)), encodings_of(cfg))]
-    gap, old_gap = (getattr(each, "position_gap", None) or 1 for each in (cfg, model_configuration(state)))
-    said += [f"--position-gap {gap} in place of {old_gap}"] if gap != old_gap else []
-    return Change(converted, ", ".join(filter(None, said)), _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
+    said = changes(encodings_of(model_configuration(state)), encodings_of(cfg))
+    return Change(converted, said, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
 
 
 def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> Change:
@@ -139,7 +138,7 @@ def convert_for(state: Dict[str, Any], args: argparse.Namespace, seed: int) -> C
         raise CheckpointError(f"more than positions differs: {told}")
     fields = {name: getattr(args, name, None) for name in (*(f"{side}_position" for side in kind.sides), *LIMITS)}
     fields["position_gap"] = getattr(args, "position_gap", None) or 1
-    for name, options in encodings_of(args).values():  # with the defaults that the training will have
+    for name, options, _ in encodings_of(args).values():  # with the defaults that the training will have
         fields.update({f"{POSITIONS[name].prefix}_{option}": value for option, value in vars(options).items()})
     return convert_checkpoint(state, fields, seed)
 
@@ -202,8 +201,11 @@ def _set_fields(cfg: argparse.Namespace, kind: Kind, fields: Mapping[str, Any]) 
             setattr(cfg, name, given[name])
     if any(POSITIONS[getattr(cfg, f"{side}_position")].attention == "linear" for side in kind.sides):
         cfg.attention_dropout = 0.0  # it forms no weights to drop
+    if "position_gap" not in given and {getattr(cfg, f"{side}_position") for side in kind.sides} == {"none"}:
+        cfg.position_gap = None
     for name in IN_TRAINING:  # of a training, which says it anew
         setattr(cfg, name, 0)
+    cfg.only_train = None  # likewise
     cfg.arch = architecture(cfg, kind)
 
 

@@ -13,7 +13,7 @@ from fairseq_rope.architectures import FAMILIES, REFERENCE
 from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint, save_checkpoint
 from fairseq_rope.checkpoints.positions import convert_checkpoint, convert_for, with_options_of
 
-from ..helpers import ENCODINGS, KINDS, decoder_input, task
+from ..helpers import ENCODINGS, KINDS, decoder_input, same, task
 from ..positions.whole_models import texts
 from .test_fairseq_transformer import model_of
 
@@ -110,6 +110,15 @@ def test_fairseqs_own_models_get_new_positions(kind):
         assert (run(model_of(same)) - run(model_of(state))).abs().max() < 1e-5
 
 
+def test_parameters_by_the_names_of_2018_get_new_positions():
+    state = checkpoint(options(arch("translation", "of fairseq"), "translation"))
+    converted, model = convert_checkpoint(state, dict(position="rope")).state, state["model"]
+    for name in [name for name in model if ".q_proj." in name]:
+        parts = [model.pop(name.replace("q_proj", f"{letter}_proj")) for letter in "qkv"]
+        model[name.replace("q_proj.", "in_proj_")] = torch.cat(parts)
+    assert same(convert_checkpoint(state, dict(position="rope")).state["model"], converted["model"])
+
+
 def test_what_does_not_fit_is_refused():
     state = checkpoint(options(arch("translation", "sinusoidal"), "translation"))
     with pytest.raises(CheckpointError, match="no encoder"):
@@ -196,6 +205,11 @@ def test_an_encoding_that_the_user_names_takes_the_place_of_the_checkpoints_with
     assert (args.encoder_position, args.decoder_position, args.sinusoidal_formula) == ("rope", "sinusoidal", "paper")
 
 
+def test_parameters_that_alone_were_trained_may_go():
+    frozen = checkpoint(options(arch("translation", "t5"), "translation", only_train="position"))
+    assert not convert_checkpoint(frozen, dict(position="rope")).state["cfg"]["model"].only_train
+
+
 @pytest.mark.parametrize("drawn", [dict(position_shift=16), dict(position_sample=16, position_gap=2)])
 def test_positions_that_a_training_drew_are_no_part_of_the_model_but_their_distance_is(drawn):
     state, gap = (
@@ -210,3 +224,4 @@ def test_positions_that_a_training_drew_are_no_part_of_the_model_but_their_dista
     assert with_options_of(state, {}, {}).get("--position-gap") == (["2"] if gap else None)
     spaced = convert_checkpoint(state, dict(position="rope", position_gap=4)).state["cfg"]["model"]
     assert spaced.position_gap == 4
+    convert_checkpoint(state, dict(position="none"))  # which has none to space

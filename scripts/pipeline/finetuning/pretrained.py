@@ -47,7 +47,7 @@ class Pretrained:
 
         parser = Parser(None, add_help=False)
         ARCH_MODEL_REGISTRY[self.arch].add_args(parser)
-        known = {option for action in parser._actions for option in action.option_strings}
+        known = {option for action in parser._actions for option in action.option_strings} - {"--only-train"}
         return {name: words for name, words in flags_in(self.flags.split()).items() if name in known}
 
     @property
