@@ -51,26 +51,17 @@ def folder(request, tmp_path):
     return path, make_folder(path, request.param)
 
 
-def converted(path, out):
-    """The model, its words, and the table of embeddings in ``path``."""
-    assert main(["convert", str(path), "--to", "plugin", "--out", str(out)]) == 0
-    model = load_model(out)
-    return (
-        model,
-        model.encoder.dictionary,
-        safetensors.load_file(str(path / "model.safetensors"))["model.shared.weight"],
-    )
-
-
 def test_a_folder_becomes_a_model_of_many_languages(folder, tmp_path):
     path, words = folder
-    model, dictionary, given = converted(path, tmp_path / "run")
+    assert main(["convert", str(path), "--to", "plugin", "--out", str(tmp_path / "run")]) == 0
+    encoder = load_model(tmp_path / "run").encoder
+    given = safetensors.load_file(str(path / "model.safetensors"))["model.shared.weight"]
     source, target = ("en", "de") if path.name == "m2m100" else ("eng_Latn", "deu_Latn")
     direction = read_direction(tmp_path / "run", source=source, target=target)
     assert direction == Direction(source, target, f"__{source}__", f"__{target}__")
     tag = len(words) + (LANGUAGES.index("de") if path.name == "m2m100" else 0)
     for word, row in ((words[9], 9), (direction.target_tag, tag), ("madeupword0001", len(given) - 1)):
-        assert torch.equal(model.encoder.embed_tokens.weight[dictionary.index(word)], given[row])
+        assert torch.equal(encoder.embed_tokens.weight[encoder.dictionary.index(word)], given[row])
 
 
 def test_what_does_not_fit_is_refused(folder, tmp_path, capsys):

@@ -63,10 +63,6 @@ def ours(theirs):
     return folder
 
 
-def number(tokenizer, lang):
-    return tokenizer.get_lang_id(lang) if lang in LANGUAGES else tokenizer.convert_tokens_to_ids(lang)
-
-
 def symbols(tokenizer, size):
     """This plugin's words, by their numbers there."""
     words, made_up = [], (f"madeupword{i:04d}" for i in range(size))
@@ -103,9 +99,10 @@ def test_the_search_finds_the_same_translations(theirs, ours, engine):
     pytest.importorskip(engine)
     _, peer, tokenizer, (source, target) = theirs
     batch = tokenizer(SENTENCES, return_tensors="pt", padding=True)
+    tag = tokenizer.get_lang_id(target) if target in LANGUAGES else tokenizer.convert_tokens_to_ids(target)
     found = peer.generate(
         **batch, num_beams=4, max_length=31, length_penalty=1.0, early_stopping=True,
-        forced_bos_token_id=number(tokenizer, target), bad_words_ids=[[tokenizer.pad_token_id]],
+        forced_bos_token_id=tag, bad_words_ids=[[tokenizer.pad_token_id]],
     )  # fmt: skip
     translator = Translator(ours, Search(4, 1.0), engine=engine, source=source, target=target)
     translator.engine.max_length = 30

@@ -6,10 +6,5 @@ import zlib
 
 def chinese(sentence):
     """A translation of an English sentence, word by word: each word is always the same one or two characters."""
-    return "".join(_word(word) for word in re.findall(r"\w+", sentence.lower())) + "。"
-
-
-def _word(word):
-    number = zlib.crc32(word.encode())
-    characters = chr(0x4E00 + number % 80) + chr(0x4F00 + number // 80 % 80)
-    return characters[: 1 + number % 2]
+    numbers = [zlib.crc32(word.encode()) for word in re.findall(r"\w+", sentence.lower())]
+    return "".join((chr(0x4E00 + n % 80) + chr(0x4F00 + n // 80 % 80))[: 1 + n % 2] for n in numbers) + "。"

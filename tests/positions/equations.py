@@ -81,13 +81,9 @@ def learned(encoding, position):
     return encoding.weight[position]
 
 
-def _clip(x, k):
-    return max(-k, min(k, x))
-
-
 def _table(table, at, i, j):
     k = at.options.clip
-    return table[at.head if at.options.per_head else 0, _clip(j - i, k) + k]
+    return table[at.head if at.options.per_head else 0, max(-k, min(k, j - i)) + k]
 
 
 def shaw(at, i, j):

@@ -18,15 +18,11 @@ from .equations import D, H
 T, B = 9, 2
 
 
-def no_vector(encoding, position):
-    return None
-
-
 @dataclass
 class Case:
     logit: Callable = None  # (head, i, j) -> logit of query i and key j
     value: Callable = equations.value  # (head, i, j) -> what query i gets from key j
-    vector: Callable = no_vector  # (encoding, position) -> what is added to the embedding
+    vector: Callable = lambda encoding, position: None  # (encoding, position) -> what is added to the embedding
     output: Optional[Callable] = None  # (head, i, keys) -> the output, where there is no softmax
     options: Tuple[Dict[str, Any], ...] = ({},)
 

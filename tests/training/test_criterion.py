@@ -66,14 +66,8 @@ def assert_same_gradients(actual, expected, tolerance):
 @pytest.fixture
 def fused(monkeypatch):
     """How often the fused function ran."""
-    calls = []
-    function = criterion.linear_label_smoothed_nll_loss
-
-    def counted(*args):
-        calls.append(1)
-        return function(*args)
-
-    monkeypatch.setattr(criterion, "linear_label_smoothed_nll_loss", counted)
+    calls, function = [], criterion.linear_label_smoothed_nll_loss
+    monkeypatch.setattr(criterion, function.__name__, lambda *args: calls.append(1) or function(*args))
     return calls
 
 

@@ -49,12 +49,10 @@ def assert_two_processes_equal_one(out, *train, stops=(6,)):
     for stop in stops:
         log = run(*launch, "--save-dir", out / "two", "--max-update", stop)
         assert "training on 2 devices" in log.stdout + log.stderr
-    first, one, two = (parameters(out / name) for name in ("one/checkpoint_1_1.pt", *LAST))
+    names = ("one/checkpoint_1_1.pt", "one/checkpoint_last.pt", "two/checkpoint_last.pt")
+    first, one, two = (parameters(out / name) for name in names)
     assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
     assert max(float((one[name] - first[name]).abs().max()) for name in one) > 1e-2  # they have moved
-
-
-LAST = "one/checkpoint_last.pt", "two/checkpoint_last.pt"
 
 
 @pytest.mark.slow

@@ -15,18 +15,15 @@ from ... import commands
 def write_mirror(folder, train):
     """A folder with the archives of training text; ``train`` has for each the lines of both sides."""
     folder.mkdir()
-    for url, sides in zip(wmt14.MEMBERS, train):
+    for (url, member), sides in zip(wmt14.MEMBERS.items(), train):
+        members = [f"{member}.{lang}" for lang in wmt14.LANGS]
         with tarfile.open(folder / url.rsplit("/", 1)[1], "w:gz") as tar:
-            for name, lines in ((wmt14.MEMBERS[url] + ".fr", ["pas ici"]), *zip(members(url), sides)):
+            for name, lines in ((f"{member}.fr", ["pas ici"]), *zip(members, sides)):
                 data = "".join(f"{line}\n" for line in lines).encode()
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
                 tar.addfile(info, io.BytesIO(data))
     return folder
-
-
-def members(url):
-    return [f"{wmt14.MEMBERS[url]}.{lang}" for lang in wmt14.LANGS]
 
 
 def write_tests(folder, sets):

@@ -7,10 +7,11 @@ import pytest
 import torch
 from fairseq import tasks
 from fairseq.data import Dictionary, data_utils
-from fairseq.data.indexed_dataset import data_file_path, index_file_path, make_builder
 
 from pipeline.command import Failure
 from pipeline.training.batch_size import choose, load
+
+from ...model_folders import binarise
 
 
 def binarised(folder, subset, source, target):
@@ -18,11 +19,7 @@ def binarised(folder, subset, source, target):
     dictionary = Dictionary()
     dictionary.add_symbol("w", 5)
     for lang, lengths in (("en", source), ("de", target)):
-        prefix = str(folder / f"{subset}.en-de.{lang}")
-        builder = make_builder(data_file_path(prefix), impl="mmap", vocab_size=len(dictionary))
-        for length in lengths:
-            builder.add_item(torch.full((int(length),), 4, dtype=torch.int32))
-        builder.finalize(index_file_path(prefix))
+        binarise(folder / f"{subset}.en-de.{lang}", (torch.full((int(n),), 4) for n in lengths), dictionary)
         dictionary.save(str(folder / f"dict.{lang}.txt"))
 
 
