@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fairseq_rope.__main__ import main
-from fairseq_rope.checkpoints.average import average_checkpoints, find_checkpoints
+from fairseq_rope.checkpoints.average import average_checkpoints
 from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
 
 from ..commands import failure
@@ -41,22 +41,6 @@ def test_sums_are_in_fp32_whatever_is_stored(tmp_path):
         assert torch.equal(state["model"]["w"], torch.full((2, 3), sum(values) / 4).to(dtype))
 
 
-def test_the_last_checkpoints_are_found_by_number_not_by_name(tmp_path):
-    for name in ("_1_900", "_2_1000", "_2_1100", "3", "12", "_last"):
-        (tmp_path / f"checkpoint{name}.pt").touch()
-
-    def found(*arguments, **options):
-        return [path.stem[10:] for path in find_checkpoints(tmp_path, *arguments, **options)]
-
-    assert found(2) == ["_2_1000", "_2_1100"]
-    assert found(2, upper=1000) == ["_1_900", "_2_1000"]
-    assert found(2, by="epochs") == ["3", "12"]
-    with pytest.raises(CheckpointError, match="--last 3"):
-        found(4)
-    with pytest.raises(CheckpointError, match="no such folder"):
-        find_checkpoints(tmp_path / "nowhere", 4)
-
-
 def test_checkpoints_that_do_not_fit_are_refused_by_file_and_name(tmp_path):
     for parameter, changes in (
         ("w", dict(w=None)),
@@ -85,20 +69,20 @@ def test_files_that_cannot_be_used_give_one_line_and_leave_nothing(tmp_path, mon
 
 
 def test_averages_the_last_of_a_folder_or_the_files_given(tmp_path, capsys, monkeypatch):
-    for update in (2, 10, 20, 30):
-        checkpoint(tmp_path / f"checkpoint_1_{update}.pt", float(update))
-    checkpoint(tmp_path / "checkpoint1.pt", 7.0)
+    for name in ("9_900", "10_1000", "10_1100", "3", "12"):  # by their numbers, not by their names
+        checkpoint(tmp_path / f"checkpoint{'_' * ('_' in name)}{name}.pt", float(name.rpartition("_")[2]))
     out = ["--out", str(tmp_path / "new/out.pt")]
 
     def mean(*arguments):
         assert main(["average", *map(str, arguments), *out]) == 0
         return load_checkpoint(tmp_path / "new/out.pt")["model"]["w"][0, 0].item()
 
-    assert mean(tmp_path, "--last", 2) == 25
-    assert mean(tmp_path, "--last", 2, "--upper", 20) == 15
-    assert mean(tmp_path, "--last", 1, "--by", "epochs") == 7
-    first, second = tmp_path / "checkpoint_1_2.pt", tmp_path / "checkpoint_1_10.pt"
-    assert mean("--inputs", first, second) == 6
+    assert mean(tmp_path, "--last", 2) == 1050
+    assert mean(tmp_path, "--last", 2, "--upper", 1000) == 950
+    assert mean(tmp_path, "--last", 1, "--by", "epochs") == 12
+    first, second = tmp_path / "checkpoint_9_900.pt", tmp_path / "checkpoint3.pt"
+    assert mean("--inputs", first, second) == 451.5
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.pt"]
     monkeypatch.chdir(tmp_path)
     assert str(first) in failure(capsys, "average", "--inputs", first, second, first.name, *out)  # twice
+    assert "--last 3" in failure(capsys, "average", tmp_path, "--last", 4, *out)

@@ -10,7 +10,7 @@ from fairseq_rope.checkpoints.model_folder import load_model
 from pipeline.translation.engines import Search
 from pipeline.translation.translator import Translator
 
-from ..commands import ROOT, run
+from ..commands import ROOT
 from ..helpers import FP32
 from .helpers import MISSING
 
@@ -117,20 +117,3 @@ def test_the_way_back_is_the_same_to_the_bit(theirs, ours, tmp_path):
     assert not loading["missing_keys"] and not loading["mismatched_keys"] and not loading["unexpected_keys"]
     assert all(torch.equal(value, back.state_dict()[name]) for name, value in theirs[1].state_dict().items())
     transformers.MarianTokenizer.from_pretrained(tmp_path / "back")
-
-
-@pytest.mark.slow
-def test_it_takes_other_positions_and_trains_on_new_text(theirs, ours, tmp_path):
-    if theirs[1].config.activation_function != "swish":
-        pytest.skip("once is enough")
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", ROOT / f"data/demo/{name}")]
-    run("scripts/prepare.sh", *sets, "--like", ours, "--out", tmp_path / "data")
-    info = json.loads((tmp_path / "data/prepare.json").read_text())
-    assert info["subwords"] == "marian" and info["binarised"]["valid"]["de"]["unknown"] < 50
-    changed = tmp_path / "rope.pt"
-    assert main(["convert", str(ours / "checkpoint.pt"), "--position", "rope", "--out", str(changed)]) == 0
-    train = ["scripts/train.sh", "--data", tmp_path / "data", "--from", changed, "--out", tmp_path / "run"]
-    run(*train, "--max-update", 2, "--save-every", 1, "--", "--max-tokens", 500)
-    run("scripts/average.sh", "--run", tmp_path / "run", "--data", tmp_path / "data", "--last", 2)
-    done = run("scripts/translate.sh", tmp_path / "run", "--beam", 1, input="A dog.\n")
-    assert done.stdout.strip()

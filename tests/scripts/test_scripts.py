@@ -1,12 +1,8 @@
 """The scripts: what they keep, skip and refuse."""
 
-import pickle
-import shutil
-
 import pytest
 
 from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, prepare, run
-from ..helpers import Malicious
 
 pytestmark = pytest.mark.slow
 
@@ -73,14 +69,6 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
     bare = {"PATH": "/usr/bin:/bin", "VENV": str(tmp_path / "none")}
     failed = run("bash", "scripts/score.sh", "--run", "x", "--data", "y", env=bare, fails=True)
     one_line(failed, "scripts/install.sh")
-
-
-def test_bad_checkpoints_are_refused_by_the_scripts(data, trained, tmp_path):
-    copy = shutil.copytree(trained, tmp_path / "run")
-    (copy / "checkpoint.pt").write_bytes(pickle.dumps({"model": Malicious()}))
-    for command in (["scripts/score.sh", "--run", copy, "--data", data], ["scripts/translate.sh", copy]):
-        one_line(run(*command, input="x\n", fails=True), "checkpoint.pt: ")
-    assert not (copy / "scores/test.json").exists() and not (ROOT / "harmed").exists()
 
 
 def test_what_belongs_together_stays_together(corpus, data, trained, tmp_path):

@@ -98,6 +98,7 @@ def test_a_converted_model_trains_on_from_where_it_is(kind, position, corpus, tm
     run("scripts/average.sh", "--run", out, "--data", data, "--last", 1)
     before = Translator(ours, Search(limit=20), source=langs[0], target=langs[1])
     after = Translator(out, Search(limit=20))
+    assert read_lines(data / f"pieces/test.{langs[0]}") == before.split(read_lines(data / f"raw/test.{langs[0]}"))
     assert after.search(after.split(SENTENCES)) == before.search(before.split(SENTENCES))
     if kind != "opus":
         run("scripts/score.sh", "--run", out, "--data", data, "--", "--max-len-b", 20)
