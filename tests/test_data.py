@@ -25,10 +25,3 @@ def test_the_committed_files_are_the_generators_output(corpus):
 def test_no_sentence_is_in_two_sets_or_twice(corpus):
     sources = [pair[0] for pairs in corpus.values() for pair in pairs]
     assert len(sources) == len(set(sources))
-
-
-def test_lengths(corpus):
-    lengths = {name: [len(en.split()) for en, _ in pairs] for name, pairs in corpus.items()}
-    assert min(min(values) for values in lengths.values()) >= 3
-    assert max(max(values) for values in lengths.values()) <= 40
-    assert min(lengths["test_long"]) > max(lengths["train"])

@@ -53,12 +53,6 @@ def test_the_manual_states_what_each_encoding_adds():
         assert invariant == ("yes" if POSITIONS[name].shift_invariant else "no"), name
 
 
-def test_torchscript_is_refused_in_words():
-    for part in ("", "encoder", "decoder.layers.0.self_attn"):
-        with pytest.raises(ValueError, match=r"torch\.export"):
-            torch.jit.script(build("roformer_tiny").get_submodule(part))
-
-
 @pytest.mark.slow
 @pytest.mark.long
 def test_the_manuals_export_of_encoder_and_decoder_serves_other_batches():

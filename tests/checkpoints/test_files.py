@@ -6,7 +6,7 @@ More about reading is tested with averaging.
 import pytest
 import torch
 
-from fairseq_rope.checkpoints.files import CheckpointError, replacing, save_checkpoint
+from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
 from fairseq_rope.checkpoints.model_folder import load_model, read_languages
 
 from ..commands import failure
@@ -20,14 +20,6 @@ def test_the_same_checkpoint_has_the_same_bytes_in_each_folder(tmp_path):
         save_checkpoint(STATE, tmp_path / folder / "checkpoint.pt")
     first, second = (path.read_bytes() for path in tmp_path.glob("*/checkpoint.pt"))
     assert first == second
-
-
-def test_two_writers_of_one_file_do_not_meet(tmp_path):
-    path = tmp_path / "a"
-    with replacing(path) as one, replacing(path) as other:
-        one.write_text("one")
-        other.write_text("other")
-    assert path.read_text() == "one" and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_model_whose_training_diverged_is_refused(tmp_path, capsys):

@@ -99,14 +99,6 @@ def test_a_model_that_was_built_on_the_meta_device_computes_what_was_loaded(enco
     assert torch.equal(logits(loaded, source, target), logits(model, source, target))
 
 
-def test_a_quantised_model_decodes(encoding):
-    model = build_felt(encoding)
-    quantised = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
-    source, target = sentences(2, 9), decoder_input(sentences(2, 7, seed=2))
-    expected, actual = (decode_step_by_step(net, source, target)[0] for net in (model, quantised))
-    assert (actual - expected).abs().max() < 0.1 * expected.abs().max()  # eight bits, through a few layers
-
-
 def test_a_copied_or_pickled_model_shares_nothing_with_the_first(encoding):
     """Layers refer to an encoding, and encodings to projections, that are registered elsewhere."""
     options = dict(deberta_share_projections=True) if encoding == "deberta" else {}

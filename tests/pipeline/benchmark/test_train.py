@@ -103,12 +103,6 @@ def test_a_candidate_names_its_parts():
     assert Candidate.parse("roformer_mlm_tiny", "masked_lm").criterion == "fused_masked_lm"
 
 
-def test_what_cannot_be_measured_is_named():
-    for flags, named in ((["--baseline", "roformer_tiny@fp8"], "fp8"), (["--", "--encoder-layers", "x"], "'x'")):
-        with pytest.raises(Failure, match=named):
-            main([*TRAIN, *flags])
-
-
 def test_a_file_is_replaced_by_the_same_measurement_alone(tmp_path, capsys, monkeypatch):
     words = [*TRAIN, "--archs", "roformer_tiny", "--baseline", "roformer_tiny"]
     file = tmp_path / "benchmark-train-cpu.json"
