@@ -28,17 +28,10 @@ def code(page):
     return "\n".join(CODE.findall(page.read_text(encoding="utf-8")))
 
 
-def test_the_readme_is_short():
+def test_readme_and_manual_are_short_and_the_readme_names_every_encoding():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text) <= 8000 and len(text.splitlines()) <= 150
-
-
-def test_the_manual_is_short():
     assert sum(len(page.read_text(encoding="utf-8")) for page in MANUAL) <= 100_000
-
-
-def test_the_readme_names_every_encoding():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in POSITIONS if f"\n| `{name}` |" not in text] == []
 
 

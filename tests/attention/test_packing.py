@@ -60,22 +60,3 @@ def test_hidden_states_keep_their_padding_and_so_does_translation():
     states = masked.encoder.extract_features(tokens, return_all_hiddens=True)[1]["inner_states"]
     assert [state.shape[:2] for state in states] == [(9, 2)] * 3
     assert not translation.encoder.packs
-
-
-def test_an_exported_encoder_serves_other_batches():
-    model = build_with("rope", "mlm").encoder
-    batch, length = (torch.export.Dim(name, min=2, max=60) for name in ("batch", "length"))
-    shapes = {"src_tokens": {0: batch, 1: length}}
-    program = torch.export.export(Features(model), (ragged([9, 2, 5]),), dynamic_shapes=shapes).module()
-    tokens = ragged([3, 7, 1, 1])
-    kept = tokens.ne(PAD)
-    torch.testing.assert_close(program(tokens)[kept], model.extract_features(tokens)[0][kept], **FP32)
-
-
-class Features(torch.nn.Module):
-    def __init__(self, encoder):
-        super().__init__()
-        self.encoder = encoder
-
-    def forward(self, src_tokens):
-        return self.encoder.extract_features(src_tokens)[0]

@@ -18,7 +18,6 @@ QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 HEAD = "cls.predictions.decoder"
 REFUSED = [
     ("model_type", dict(model_type="gpt2")),
-    ("hidden_size", dict(hidden_size="16")),
     ("embedding_size", dict(embedding_size=8)),
     ("hidden_act", dict(hidden_act="silu")),
     ("position_embedding_type", dict(position_embedding_type="relative_key")),

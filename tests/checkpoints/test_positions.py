@@ -212,11 +212,8 @@ def test_parameters_that_alone_were_trained_may_go():
 
 @pytest.mark.parametrize("drawn", [dict(position_shift=16), dict(position_sample=16, position_gap=2)])
 def test_positions_that_a_training_drew_are_no_part_of_the_model_but_their_distance_is(drawn):
-    state, gap = (
-        checkpoint(options(arch("translation", "sinusoidal"), "translation", **drawn)),
-        drawn.get("position_gap"),
-    )
-    args = options(arch("translation", "rope"), "translation")
+    state = checkpoint(options(arch("translation", "sinusoidal"), "translation", **drawn))
+    args, gap = options(arch("translation", "rope"), "translation"), drawn.get("position_gap")
     for change in (convert_checkpoint(state, dict(position="rope")), convert_for(state, args, 1)):
         cfg = change.state["cfg"]["model"]
         assert not cfg.position_shift and not cfg.position_sample

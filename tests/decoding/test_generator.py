@@ -21,21 +21,16 @@ def assert_varied(found):
     assert len({len(h["tokens"]) for hypotheses in found for h in hypotheses}) > 2
 
 
+DYNAMIC = dict(rope_scaling="dynamic", rope_scaling_factor=3.0, rope_original_length=3)
+"""Which follows the length of each source."""
+
+
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_hypotheses_and_scores_equal_fairseqs_for_every_encoding(family, device, fast_searches):
-    model = lively(f"{family}_tiny", seed=1).to(device)
+@pytest.mark.parametrize("family, options", [*((family, {}) for family in FAMILIES), ("roformer", DYNAMIC)])
+def test_hypotheses_and_scores_equal_fairseqs_for_every_encoding(family, options, device, fast_searches):
+    model = lively(f"{family}_tiny", seed=1, **options).to(device)
     for packs in (True, False):
         actual, expected = both(model, batch(device=device), packs=packs, beam_size=4, max_len_b=15)
-        assert_same(actual, expected, PACKED if packs else CLOSE)
-        assert_varied(actual)
-    assert len(fast_searches) == 2
-
-
-def test_dynamic_scaling_follows_the_length_of_each_source(fast_searches):
-    for packs in (True, False):
-        model = lively("roformer_tiny", rope_scaling="dynamic", rope_scaling_factor=3.0, rope_original_length=3)
-        actual, expected = both(model, batch(), packs=packs, beam_size=4, max_len_b=15)
         assert_same(actual, expected, PACKED if packs else CLOSE)
         assert_varied(actual)
     assert len(fast_searches) == 2

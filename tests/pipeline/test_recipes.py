@@ -124,11 +124,9 @@ def test_the_last_way_to_choose_a_batch_counts(write):
     "text,named",
     [
         ('extends = "small"\nflags = "--lr 1"', "flags"),
-        ('extends = "small"\n[score]\naverage = 0', "average"),
         ('extends = "small"\n[train]\ntask = "lm"', "'lm'"),
         ("[train]\nlr = 1", "extend translation, masked_lm, language_modeling"),
         ("extends = 'smal'", "'smal'"),
-        ("extends = 'mine.toml'", "extends itself"),
         ('extends = "small"\n[data]\ntrain = "x"', "'valid'"),
     ],
 )

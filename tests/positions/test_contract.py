@@ -9,7 +9,7 @@ import torch
 
 from fairseq_rope.positions import POSITIONS
 
-from ..helpers import ENCODINGS, FP32, KINDS, LANGUAGE, build_felt, build_with, decoder_input, pad, sentences
+from ..helpers import ENCODINGS, FP32, KINDS, build_felt, build_with, decoder_input, pad, sentences
 from .whole_models import decode_step_by_step, logits, texts
 
 pytestmark = pytest.mark.parametrize("encoding", ENCODINGS)
@@ -26,27 +26,19 @@ def test_the_full_pass_equals_step_by_step_after_beam_reordering(encoding):
 
 
 def test_a_sentence_alone_equals_itself_in_a_padded_batch(encoding):
-    model = build_felt(encoding)
-    short, long = sentences(1, 5), sentences(1, 11, seed=4)
-    target, long_target = decoder_input(sentences(1, 4, seed=5)), decoder_input(sentences(1, 9, seed=6))
-    alone = logits(model, short, target)
-    targets = {"right": slice(0, 4), "left": slice(5, 9)}
-    for side, target_side in itertools.product(("left", "right"), targets):
-        batch_source = torch.cat([pad(short, **{side: 6}), long])
-        batch_target = torch.cat([pad(target, **{target_side: 5}), long_target])
-        together = logits(model, batch_source, batch_target)
-        torch.testing.assert_close(together[:1, targets[target_side]], alone, **FP32)
-        assert together.isfinite().all()
-
-
-def test_a_text_alone_equals_itself_in_a_padded_batch(encoding):
-    for kind in LANGUAGE:
-        model, short, long = build_felt(encoding, kind), texts(1, 5), texts(1, 11, seed=4)
-        alone = logits(model, short, short)
-        for side, real in (("left", slice(6, 11)), ("right", slice(0, 5))):
-            batch = torch.cat([pad(short, **{side: 6}), long])
-            together = logits(model, batch, batch)
-            torch.testing.assert_close(together[:1, real], alone, **FP32)
+    places = {"left": slice(-5, None), "right": slice(5)}
+    for kind in KINDS:
+        model, (source, long_source) = build_felt(encoding, kind), (texts(1, 5), texts(1, 11, seed=4))
+        target, long_target = decoder_input(sentences(1, 5, seed=5)), decoder_input(sentences(1, 9, seed=6))
+        if kind == "lm":
+            target, long_target = source, long_source
+        alone = logits(model, source, target)
+        for side, target_side in itertools.product(places, places):
+            batch_source = torch.cat([pad(source, **{side: 6}), long_source])
+            batch_target = torch.cat([pad(target, **{target_side: long_target.size(1) - 5}), long_target])
+            together = logits(model, batch_source, batch_target)
+            real = places[side if kind == "mlm" else target_side]
+            torch.testing.assert_close(together[:1, real], alone, **FP32, msg=kind)
             assert together.isfinite().all()
 
 

@@ -37,16 +37,9 @@ def test_the_filtered_newstest2014_is_refused(corpus, tmp_path):
     """Its BLEU would not compare with that of the papers, and nobody would see it."""
     for lang in ("en", "de"):
         (tmp_path / f"newstest2014.{lang}").write_text("x\n" * 2737)
-    sets = [
-        "--train",
-        str(corpus / "train"),
-        "--valid",
-        str(corpus / "valid"),
-        "--test",
-        str(tmp_path / "newstest2014"),
-    ]
+    sets = {"--train": corpus / "train", "--valid": corpus / "valid", "--test": tmp_path / "newstest2014"}
     with pytest.raises(Failure, match="filtered"):
-        pipeline.main([*sets, "--out", str(tmp_path / "out")])
+        pipeline.main([str(word) for option in {**sets, "--out": tmp_path / "out"}.items() for word in option])
     assert not (tmp_path / "out").exists()
 
 

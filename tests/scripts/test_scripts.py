@@ -59,8 +59,6 @@ def test_wrong_calls_give_one_line(data, trained, tmp_path):
         (["scripts/average.sh", "--run", trained, "--data", data, "--nonsense"], "--nonsense"),
         ([*train, "--arch", "rofromer_base"], "'rofromer_base'"),
         ([*train, "--arch", "roformer_tiny", "--out", tmp_path / "12:30"], "':'"),
-        ([*train, "--arch", "roformer_tiny", "--data", tmp_path / "nowhere"], "has no prepared data"),
-        (["scripts/average.sh", "--run", trained, "--data", data, "--last", 99], "99 are to be averaged"),
         (["scripts/translate.sh", tmp_path], "no such checkpoint"),
         (["scripts/reproduce.sh", "demo", "--data", tmp_path / "nowhere"], "not found"),
     ):
