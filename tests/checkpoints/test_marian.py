@@ -9,12 +9,12 @@ import torch
 from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.model_folder import load_model
 
+from ..commands import ROOT
+
 safetensors = pytest.importorskip("safetensors.torch")
 
 WORDS = ["</s>", "<unk>", "\u2581a", "\u2581dog", "s", ">>deu<<", "<pad>"]
 WIDTH, INNER, LAYERS = 8, 12, 1
-
-
 TYPES = len(WORDS)
 BIAS = {"final_logits_bias": (1, TYPES)}
 
@@ -46,6 +46,19 @@ CONFIG = {
     **{f"{side}_ffn_dim": INNER for side in ("encoder", "decoder")},
     **{f"{side}_attention_heads": 2 for side in ("encoder", "decoder")},
 }
+
+
+def write_pieces(folder, size):
+    """Models of SentencePiece for both sides of the demo; returns the vocabulary, with all their pieces."""
+    sentencepiece, words = pytest.importorskip("sentencepiece"), {"</s>": 0, "<unk>": 1}
+    for side, lang in (("source", "en"), ("target", "de")):
+        text, prefix = str(ROOT / f"data/demo/train.{lang}"), str(folder / side)
+        sentencepiece.SentencePieceTrainer.train(input=text, model_prefix=prefix, vocab_size=size, minloglevel=2)
+        (folder / f"{side}.model").rename(folder / f"{side}.spm")
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+        for piece in map(pieces.id_to_piece, range(3, size)):
+            words.setdefault(piece, len(words))
+    return words
 
 
 @pytest.fixture

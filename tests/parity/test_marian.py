@@ -10,12 +10,11 @@ from fairseq_rope.checkpoints.model_folder import load_model
 from pipeline.translation.engines import Search
 from pipeline.translation.translator import Translator
 
-from ..commands import ROOT
+from ..checkpoints.test_marian import write_pieces
 from ..helpers import FP32
 from .helpers import MISSING
 
 transformers = pytest.importorskip("transformers", reason=MISSING)
-sentencepiece = pytest.importorskip("sentencepiece")
 
 SENTENCES = [
     "The old king sees a dog.",
@@ -31,15 +30,7 @@ def theirs(request, tmp_path_factory):
     """A folder with random weights that the library and SentencePiece write, and what the library reads from it."""
     folder = tmp_path_factory.mktemp("marian") / "theirs"
     folder.mkdir()
-    words = {"</s>": 0, "<unk>": 1}
-    for side, lang in (("source", "en"), ("target", "de")):
-        sentencepiece.SentencePieceTrainer.train(
-            input=str(ROOT / f"data/demo/train.{lang}"), model_prefix=str(folder / side), vocab_size=120, minloglevel=2
-        )
-        (folder / f"{side}.model").rename(folder / f"{side}.spm")
-        pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
-        for piece in map(pieces.id_to_piece, range(3, 120)):
-            words.setdefault(piece, len(words))
+    words = write_pieces(folder, 120)
     words[">>deu<<"] = len(words)
     words["<pad>"] = pad = len(words)
     (folder / "vocab.json").write_text(json.dumps(words))

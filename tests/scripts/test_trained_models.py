@@ -16,9 +16,7 @@ from pipeline.translation.engines import Search
 from pipeline.translation.translator import Translator
 
 from ..checkpoints import test_m2m100, test_marian
-from ..commands import ROOT, run
-
-sentencepiece = pytest.importorskip("sentencepiece")
+from ..commands import run
 
 pytestmark = pytest.mark.slow
 
@@ -29,14 +27,7 @@ SENTENCES = ["The old king sees a dog.", "A dog."]
 def marian_folder(path):
     """As :func:`..checkpoints.test_marian.folder`, with pieces of the demo's text."""
     path.mkdir()
-    words = {"</s>": 0, "<unk>": 1}
-    for side, lang in (("source", "en"), ("target", "de")):
-        text, prefix = str(ROOT / f"data/demo/train.{lang}"), str(path / side)
-        sentencepiece.SentencePieceTrainer.train(input=text, model_prefix=prefix, vocab_size=PIECES, minloglevel=2)
-        (path / f"{side}.model").rename(path / f"{side}.spm")
-        pieces = sentencepiece.SentencePieceProcessor(model_file=str(path / f"{side}.spm"))
-        for number in range(3, PIECES):
-            words.setdefault(pieces.id_to_piece(number), len(words))
+    words = test_marian.write_pieces(path, PIECES)
     words["<pad>"] = pad = len(words)
     tensors = test_marian.tensors(pad + 1, {"final_logits_bias": (1, pad + 1)})
     test_marian.safetensors.save_file(tensors, str(path / "model.safetensors"), metadata={"format": "pt"})

@@ -14,12 +14,8 @@ def test_the_settings_are_two_lines_of_data_and_sorted_flags(data):
     """Results of other machines and times are found by them."""
     given = ["--", "--dropout", "0.3", "--lr=1"]
     first, second = training(data, "--recipe", "demo", "--save-every", 20, *given).settings.splitlines()
-    assert first == data_line(data) and second == (
-        "train --adam-betas (0.9, 0.98) --arch roformer_tiny --clip-norm 0 --criterion "
-        "fused_label_smoothed_cross_entropy --dropout 0.3 --label-smoothing 0.1 --lr 1 --lr-scheduler inverse_sqrt "
-        "--max-tokens 2048 --optimizer fused_adam --seed 1 --share-all-embeddings --warmup-init-lr 1e-7 "
-        "--warmup-updates 400 --save-interval-updates 20"
-    )
+    assert first == data_line(data) and second.startswith("train --adam-betas (0.9, 0.98) --arch roformer_tiny --clip")
+    assert " --dropout 0.3 --label-smoothing 0.1 --lr 1 --lr-scheduler " in second
     tokens = training(data, "--target-tokens", 25000).settings
     assert tokens.endswith(" --save-interval-updates 1500 target tokens 25000\n") and "--max-tokens" not in tokens
 
