@@ -122,6 +122,24 @@ def test_beams_that_share_keys_equal_fairseqs_attention_with_repeated_keys(dtype
                 torch.testing.assert_close(actual, expected, rtol=10 * tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_long_pairs_learn_as_in_fairseqs_attention(device):
+    for queries, keys in ((70, 61), (3, 5)):
+        ours, stock = (layer.train() for layer in attentions(device))
+        query, encoder = torch.randn(queries, 3, 16, device=device), torch.randn(keys, 3, 12, device=device)
+        padding = torch.arange(keys, device=device) >= torch.tensor([[keys], [keys - 2], [1]], device=device)
+        given = [(query.clone().requires_grad_(), encoder.clone().requires_grad_()) for _ in range(2)]
+        outputs = [
+            layer(q, x, x, padding, need_weights=False, static_kv=True)[0]
+            for layer, (q, x) in zip((ours, stock), given)
+        ]
+        for output in outputs:
+            output.square().sum().backward()
+        learned = [[each.grad for each in (*pair, *layer.parameters())] for layer, pair in zip((ours, stock), given)]
+        torch.testing.assert_close([outputs[0], *learned[0]], [outputs[1], *learned[1]], rtol=1e-3, atol=1e-3)
+        assert torch.equal(*outputs) == (queries == 3)
+
+
 def test_weights_that_are_asked_for_are_fairseqs():
     query, encoder = torch.randn(1, 3, 16), torch.randn(7, 3, 12)
     for options in (dict(need_weights=True), dict(need_weights=False, need_head_weights=True)):
