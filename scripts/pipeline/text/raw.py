@@ -1,6 +1,7 @@
 """Compares raw text with the text that was binarised."""
 
 import unicodedata
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Sequence
 
@@ -35,25 +36,12 @@ def check_raw(texts: Sequence[str], raw: Sequence[str], path: Path, remedy: str)
 
 def _same_sentence(text: str, raw: str) -> bool:
     """Whether the text that was binarised is the raw one; unknown words stand for anything."""
-    pieces, letters = [_letters(piece) for piece in text.split(UNKNOWN)], _letters(raw)
-    return _in_order(pieces, letters) or CHRF().sentence_score("".join(pieces), [letters]).score >= SAME_SENTENCE
+    pattern, letters = "*".join(map(_letters, text.split(UNKNOWN))), _letters(raw)
+    if letters == pattern or fnmatchcase(letters, pattern):
+        return True
+    return CHRF().sentence_score(pattern.replace("*", ""), [letters]).score >= SAME_SENTENCE
 
 
 def _letters(text: str) -> str:
     """Letters and digits; full-width forms count as the usual ones."""
     return "".join(character for character in unicodedata.normalize("NFKC", text) if character.isalnum())
-
-
-def _in_order(pieces: Sequence[str], text: str) -> bool:
-    """Whether ``text`` is the pieces, with anything between them."""
-    if len(pieces) == 1:
-        return pieces[0] == text
-    first, *middle, last = pieces
-    if len(first) + len(last) > len(text) or not (text.startswith(first) and text.endswith(last)):
-        return False
-    place, end = len(first), len(text) - len(last)
-    for piece in middle:
-        place = text.find(piece, place, end) + len(piece)
-        if place < len(piece):  # not there
-            return False
-    return True
