@@ -147,7 +147,7 @@ def _fail_without_memory() -> None:
 def _give_memory_back() -> None:
     """Gives the memory that was freed back once in :data:`GIVING_BACK` updates.
 
-    ``scripts/train.sh`` lets the process keep it, as fresh memory takes time. But batches have many shapes, of which few
+    ``scripts/train.sh`` lets the process keep it, as fresh memory takes time. But batches have many shapes, and few
     fit into what others left: in 1,400 updates, a model that needs 1 GB grew to 8, and the process that reads data, a
     copy of this one, to as much.
     """
