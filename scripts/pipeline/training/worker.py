@@ -4,7 +4,6 @@ torchrun starts its workers again when one crashes. This helps only if there is 
 gives up at once, so an error that comes back does not repeat.
 """
 
-import ctypes
 import functools
 import math
 import os
@@ -23,9 +22,6 @@ STARTED_FROM = ".started_from"
 PATIENCE = "patience"
 """The entry of a checkpoint's ``extra_state`` with what ``--patience`` counts."""
 
-GIVING_BACK = 50
-"""Updates after which the memory that the process has freed goes back to the system."""
-
 GOING_ON = "fairseq-train ended before its time"
 
 
@@ -42,7 +38,6 @@ def main() -> None:
     _keep_patience()
     _save_at_the_end()
     _fail_without_memory()
-    _give_memory_back()
     sys.argv[0] = "fairseq-train"
     cli_main()
 
@@ -140,27 +135,6 @@ def _fail_without_memory() -> None:
     @functools.wraps(stock)
     def train_step(self: Any, samples: Any, raise_oom: bool = True) -> Any:
         return stock(self, samples, raise_oom)  # which calls this method again when a loss is scaled anew
-
-    Trainer.train_step = train_step
-
-
-def _give_memory_back() -> None:
-    """Gives the memory that was freed back once in :data:`GIVING_BACK` updates.
-
-    ``scripts/train.sh`` lets the process keep it, as fresh memory takes time. But batches have many shapes, and few
-    fit into what others left: in 1,400 updates, a model that needs 1 GB grew to 8, and the process that reads data, a
-    copy of this one, to as much.
-    """
-    from fairseq.trainer import Trainer
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of GNU's library
-    stock = Trainer.train_step
-
-    @functools.wraps(stock)
-    def train_step(self: Any, *args: Any, **options: Any) -> Any:
-        if trim and self.get_num_updates() % GIVING_BACK == 0:
-            trim(0)
-        return stock(self, *args, **options)
 
     Trainer.train_step = train_step
 
