@@ -26,10 +26,7 @@ say() { printf '[%s] %s\n' "${SCRIPT%.sh}" "$*" >&2; }
 die() { printf '%s: error: %s\n' "$SCRIPT" "$*" >&2; exit 1; }
 
 # On a CPU fresh memory costs more than arithmetic: a process keeps the memory that it frees, for its next allocations.
-# PyTorch and oneDNN each keep 1,024 programs for products, of 0.6 MB in bf16, one for each shape; batches have ever new
-# shapes, so these only tear holes into that memory: a model that needs 1 GB grew to 8. A step has some 30 shapes.
 keep_memory() {
-  export ONEDNN_PRIMITIVE_CACHE_CAPACITY=${ONEDNN_PRIMITIVE_CACHE_CAPACITY:-64} LRU_CACHE_CAPACITY=${LRU_CACHE_CAPACITY:-64}
   [[ -n ${MALLOC_MMAP_MAX_:-} ]] || export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=68719476736
 }
 
