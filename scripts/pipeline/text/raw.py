@@ -37,9 +37,8 @@ def check_raw(texts: Sequence[str], raw: Sequence[str], path: Path, remedy: str)
 def _same_sentence(text: str, raw: str) -> bool:
     """Whether the text that was binarised is the raw one; unknown words stand for anything."""
     pattern, letters = "*".join(map(_letters, text.split(UNKNOWN))), _letters(raw)
-    if letters == pattern or fnmatchcase(letters, pattern):
-        return True
-    return CHRF().sentence_score(pattern.replace("*", ""), [letters]).score >= SAME_SENTENCE
+    without = pattern.replace("*", "")
+    return fnmatchcase(letters, pattern) or CHRF().sentence_score(without, [letters]).score >= SAME_SENTENCE
 
 
 def _letters(text: str) -> str:
