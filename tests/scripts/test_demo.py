@@ -19,7 +19,10 @@ def test_roformer_learns_the_demo_and_both_engines_translate_it_alike(tmp_path):
 
     Without positions, all of them reach 29 (results/, transformer_none_tiny).
     """
-    run("scripts/reproduce.sh", "demo", "--max-update", 500, "--save-every", 20, "--out", tmp_path, "--", *SHORT)
+    recipe = tmp_path / "short.toml"
+    recipe.write_text('extends = "demo"\n[data]\ntests = ["test"]\n')
+    length = ["--max-update", 500, "--save-every", 20]
+    run("scripts/reproduce.sh", recipe, "--data", ROOT / "data/demo", *length, "--out", tmp_path, "--", *SHORT)
 
     scored = json.loads((tmp_path / "roformer_tiny/seed1/scores/test.json").read_text())
     score = scored["scores"]["sacrebleu"]["score"]
