@@ -26,21 +26,15 @@ class Task:
 
 
 MASKED = ("transformer_learned_mlm_base", "roformer_mlm_base")
-
-
-def _text(name: str, criterion: str, archs: Tuple[str, ...], **values: object) -> Task:
-    fixed = dict(is_text=True, metric="perplexity", archs=archs)
-    stock = f"fairseq_transformer_{'mlm' if archs is MASKED else 'lm'}_base:{criterion}:adam"
-    return Task(name, **{**fixed, "stock": stock, **values})  # type: ignore[arg-type]
-
+CAUSAL = ("transformer_sinusoidal_lm_base", "roformer_lm_base")
 
 TASKS: Dict[str, Task] = {
     task.name: task
     for task in (
         Task("translation"),
-        _text("masked_lm", "masked_lm", MASKED, predicts_all=False),
-        _text("language_modeling", "cross_entropy", ("transformer_sinusoidal_lm_base", "roformer_lm_base")),
-        _text("sentence_prediction", "sentence_prediction", MASKED, metric=""),
+        Task("masked_lm", True, "perplexity", False, "fairseq_transformer_mlm_base:masked_lm:adam", MASKED),
+        Task("language_modeling", True, "perplexity", True, "fairseq_transformer_lm_base:cross_entropy:adam", CAUSAL),
+        Task("sentence_prediction", True, "", True, "fairseq_transformer_mlm_base:sentence_prediction:adam", MASKED),
     )
 }
 """By the entry ``task`` of a recipe."""
