@@ -82,24 +82,16 @@ class Experiment:
             with contextlib.redirect_stdout(io.StringIO()):  # the table of all runs comes at the end
                 main(list(map(str, options)))
 
-    def result(self) -> Result:
-        """The content of the result file.
-
-        Raises:
-            Failure: it is missing or damaged.
-        """
-        return read_result(self.file)
-
     def is_finished(self) -> bool:
         """Whether the result file is from this run, here or on another machine.
 
         Until the data are prepared here, the data of the result count as the same.
         """
-        return self._has_result(same=True) and set(self.subsets.values()) <= set(self.result().tests)
+        return self._has_result(same=True) and set(self.subsets.values()) <= set(read_result(self.file).tests)
 
     def _has_result(self, same: bool) -> bool:
         """Whether the result file has scores of a run with the same settings, or of one with others."""
-        if not self.file.is_file() or (result := self.result()).unfinished:
+        if not self.file.is_file() or (result := read_result(self.file)).unfinished:
             return False
         return self._has_made(result) == same
 
@@ -144,7 +136,7 @@ class Experiment:
     def collect_unfinished(self, reason: str) -> None:
         """Writes a result file with the reason why a run failed or was interrupted; a file with scores stays."""
         with contextlib.suppress(Failure, OSError):
-            if not self.file.is_file() or self.result().unfinished:
+            if not self.file.is_file() or read_result(self.file).unfinished:
                 write_json(self.file, self._collected(unfinished=reason))
 
     def _collected(self, unfinished: str = "") -> Dict[str, Any]:
@@ -166,7 +158,7 @@ def walk(experiments: Sequence[Experiment], report: Callable[[], object] = lambd
                 continue
             say(f"{experiment.name}: {experiment.folder}")
             experiment.run()
-            say(f"{experiment.name}: finished, {experiment.result().summary}")
+            say(f"{experiment.name}: finished, {read_result(experiment.file).summary}")
         except Signalled as ended:
             reason = f"ended by a signal ({ended.name})"
             experiment.collect_unfinished(reason)
@@ -182,4 +174,5 @@ def walk(experiments: Sequence[Experiment], report: Callable[[], object] = lambd
 
 def table_of(experiments: Sequence[Experiment]) -> str:
     """The scores of finished experiments."""
-    return table([(run.name, name, test.scores) for run in experiments for name, test in run.result().tests.items()])
+    read = [(run.name, read_result(run.file)) for run in experiments]
+    return table([(run, name, test.scores) for run, result in read for name, test in result.tests.items()])
