@@ -13,7 +13,7 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
-from . import amp, distributed, loading, resumption
+from . import amp, distributed, loading, memory, resumption
 
 
 class Patch(NamedTuple):
@@ -79,6 +79,13 @@ PATCHES = (
         resumption.tells_why_a_checkpoint_is_refused,
         "fairseq blames the architecture, whatever the reason",
         "test_loading.py",
+    ),
+    Patch(
+        Trainer,
+        "__init__",
+        memory.keeps_few_products,
+        "a training in bf16 on a CPU would keep a compiled product of each shape that it meets, and grow by gigabytes",
+        "training/test_memory.py",
     ),
     Patch(
         AMPOptimizer,

@@ -21,13 +21,6 @@ RESTARTS = 3
 WARNING = re.compile(r" \| WARNING \| \S+ \| (.*\S)")
 """What fairseq or the plugin says to the log."""
 
-COMPILED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""How many compiled products oneDNN and PyTorch keep, of 0.6 MB in bf16, one for each shape; a step has 27 to 42.
-
-By default each keeps 1,024. The batches of a training have ever new shapes, so these are of no use, and lie between
-what is freed: a model that needs 1 GB grew to 8.
-"""
-
 GRACE = 40.0
 """Seconds for torchrun to end its workers."""
 
@@ -87,7 +80,7 @@ def train(
         Failure: it failed; the message is the last error in the log.
         Signalled: this process was sent a signal; the training has ended.
     """
-    environ = {**COMPILED, **os.environ, **(variables or {})}
+    environ = {**os.environ, **(variables or {})}
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, where torchrun would listen nevertheless
         environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM,SIGINT,SIGQUIT"
     with log.open("ab") as output, log.open("rb") as lines:
