@@ -153,7 +153,7 @@ class RotaryEncoding(PositionEncoding):
         Those that turn more than 32 times within the original length stay, those that turn less than once are divided
         by the factor, with a linear ramp in the number of turns between; in the authors' code, in the channel's index.
         """
-        turns = frequencies * self.options.original_length / (2 * math.pi)
+        turns = frequencies * self.options.original_length * self.config.gap / (2 * math.pi)
         stays = ((turns - FEWEST_TURNS) / (MOST_TURNS - FEWEST_TURNS)).clamp(0, 1)
         return frequencies * (stays + (1 - stays) / self.options.scaling_factor)
 

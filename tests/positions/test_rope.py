@@ -81,6 +81,9 @@ def test_yarn_divides_slow_frequencies_keeps_fast_ones_and_sharpens_the_attentio
     angles = encoding.rotation(torch.tensor([[1]])).angle().flatten().double()
     torch.testing.assert_close(angles, torch.tensor(expected, dtype=torch.double), rtol=1e-5, atol=0)
     assert encoding.logit_scale(D) == pytest.approx(D**-0.5 * (0.1 * math.log(factor) + 1) ** 2)
+    options = RotaryOptions(scaling="yarn", scaling_factor=factor, original_length=length // 8, base=1e6)
+    apart = RotaryEncoding(side_config(gap=8), options)  # as many positions, for fewer tokens
+    assert torch.equal(apart.rotation(torch.tensor([[1]])), encoding.rotation(torch.tensor([[1]])))
 
 
 def test_dynamic_scaling_is_ntk_by_as_much_as_the_source_is_longer():
