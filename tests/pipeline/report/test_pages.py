@@ -14,6 +14,9 @@ from pipeline.report.recipe import read_report
 from ...commands import ROOT
 from .made_results import ROTARY, SINUSOIDAL, result
 
+CLIP = re.compile(r"\bp[0-9a-f]{10}\b")
+"""The name of a clip path in a picture: a hash of sums, which Python rounds in another way from 3.12 on."""
+
 
 @pytest.fixture(scope="module")
 def committed():
@@ -28,7 +31,8 @@ def test_the_tables_of_a_page_are_those_of_the_committed_results(committed, page
     assert files.pop(page) == page.read_text(encoding="utf-8")
     known = re.search(r"^matplotlib==(\S+);.*>=", (ROOT / "constraints.txt").read_text(), re.MULTILINE)[1]
     for path, picture in files.items():
-        assert path.read_text(encoding="utf-8") == picture or version("matplotlib") != known
+        kept, drawn = (CLIP.sub("", each) for each in (path.read_text(encoding="utf-8"), picture))
+        assert kept == drawn or version("matplotlib") != known
 
 
 def test_the_committed_report_is_that_of_the_committed_results(committed):
