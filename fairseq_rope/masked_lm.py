@@ -141,7 +141,8 @@ class RoFormerMaskedModel(PluginModel, RobertaModel):
         if getattr(args, "offload_activations", False):
             args.checkpoint_activations = True
         if getattr(args, "max_positions", None) is None:
-            args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
+            own = getattr(getattr(task, "cfg", None), "tokens_per_sample", None)  # the official masked_lm says no more
+            args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions() or own
         if not isinstance(args.max_positions, int):
             raise ValueError("a masked model needs --task masked_lm, or one that fine-tunes it: sentence_prediction")
         keep(given, max_positions=args.max_positions)

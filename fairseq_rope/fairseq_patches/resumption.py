@@ -49,7 +49,7 @@ def batches_of_the_first_epoch(stock: Function) -> Function:
         if "epoch" in options and not made_anew and self.can_reuse_epoch_itr(dataset):
             options["epoch"] = FIRST_EPOCH
         iterator = stock(self, dataset, *args, **options)
-        iterator.persistent_workers = False  # those of the next epoch get the dataset as it is then
+        iterator.reuse_dataloader = False  # processes of the next epoch get the dataset as it is then
         return iterator
 
     return get_batch_iterator

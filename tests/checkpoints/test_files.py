@@ -6,7 +6,7 @@ More about reading is tested with averaging.
 import pytest
 import torch
 
-from fairseq_rope.checkpoints.files import CheckpointError, save_checkpoint
+from fairseq_rope.checkpoints.files import CheckpointError, check_finite, save_checkpoint
 from fairseq_rope.checkpoints.model_folder import load_model, read_languages
 
 from ..commands import failure
@@ -32,5 +32,6 @@ def test_a_model_whose_training_diverged_is_refused(tmp_path, capsys):
         for opened in (read_languages, load_model):
             with pytest.raises(CheckpointError, match=r"checkpoint\.pt: .* decoder\.layers\.1\.fc1\.bias"):
                 opened(folder)
+        check_finite({"encoder.embed_positions._float_tensor": torch.tensor([bad])}, folder)
         command = ["convert", folder, "--to", "half", "--out", tmp_path / "out"]
         assert "decoder.layers.1.fc1.bias" in failure(capsys, *command) and not (tmp_path / "out").exists()

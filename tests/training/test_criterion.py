@@ -11,7 +11,19 @@ from fairseq_rope.output_projection import tell_once
 from fairseq_rope.training import criterion
 from fairseq_rope.training.criterion import FusedLabelSmoothedCrossEntropyCriterion
 
-from ..helpers import DEVICES, PAD, VOCABULARY, build, build_with, decoder_input, override, pad, sentences, task
+from ..helpers import (
+    DEVICES,
+    PAD,
+    STOCK_EVALUATES,
+    VOCABULARY,
+    build,
+    build_with,
+    decoder_input,
+    override,
+    pad,
+    sentences,
+    task,
+)
 
 CLOSE = dict(rtol=1e-5, atol=1e-6)
 """fp32 sums over hundreds of tokens, in a different order."""
@@ -71,8 +83,11 @@ def fused(monkeypatch):
     return calls
 
 
+STOCK_TINY = pytest.param("fairseq_transformer_tiny", marks=STOCK_EVALUATES)
+
+
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("arch", ["roformer_tiny", "transformer_learned_tiny", "fairseq_transformer_tiny"])
+@pytest.mark.parametrize("arch", ["roformer_tiny", "transformer_learned_tiny", STOCK_TINY])
 def test_a_models_loss_and_gradients_equal_stocks(arch, device, fused):
     for share in (True, False):
         assert_as_stock(build(arch, share_all_embeddings=share).to(device), sample(device))
@@ -139,6 +154,7 @@ class WithoutFeatures(TransformerModel):
         return super().forward(src_tokens, src_lengths, prev_output_tokens)
 
 
+@STOCK_EVALUATES
 def test_other_models_and_an_adaptive_softmax_are_fairseqs_own_which_the_log_says_once(fused, caplog):
     tell_once.cache_clear()
     caplog.set_level("INFO", logger="fairseq_rope")
