@@ -29,10 +29,14 @@ def joins_processes(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     Each process then reads the checkpoint that a training continues from. fairseq would read it in the first one and
     send it to the others, where PyTorch's safe loading refuses fairseq's own classes.
+
+    The official fairseq takes a single process of torchrun for a distributed training too, over NCCL.
     """
 
     def call_main(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
         join_processes(cfg)
+        if os.environ.get("WORLD_SIZE") == "1":
+            os.environ.pop("MASTER_ADDR", None)  # by which fairseq knows torchrun
         if cfg.optimizer is not None:
             check_alignments(cfg)
             if cfg.distributed_training.distributed_world_size > 1:

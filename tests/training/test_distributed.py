@@ -2,12 +2,13 @@
 
 import copy
 import functools
+import os
 
 import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_rope.fairseq_patches.distributed import join_processes
+from fairseq_rope.fairseq_patches.distributed import join_processes, joins_processes
 
 from ..commands import SMALL, USER_DIR, parameters, run
 
@@ -110,6 +111,15 @@ def test_one_process_an_own_init_method_and_what_does_not_train_are_left_alone()
         for environ in (TORCHRUN, *OTHER_LAUNCHERS):
             alike.append(joined(parser=parser, environ=environ))
     assert all(str(before) == str(cfg) for before, cfg in alike)
+
+
+def test_one_process_of_torchrun_is_none_of_several(monkeypatch):
+    """The official fairseq would train it over NCCL, also on a CPU."""
+    for name, value in {**TORCHRUN, "WORLD_SIZE": "1", "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    started = []
+    joins_processes(lambda cfg, main: started.append("MASTER_ADDR" in os.environ))(configuration(), None)
+    assert started == [False]
 
 
 def test_copies_that_would_each_train_alone_are_refused():
