@@ -21,7 +21,7 @@ NO_FLAGS = (
 """Fields that are handed on as they are: the architecture, a flag that is no masked model's and that all refuse, what
 fairseq's presets derive from other fields, and two whose flags fairseq parses into what its model cannot read."""
 
-KEPT = ("max_target_positions", "dictionaries")
+KEPT = ("max_target_positions", "dictionaries", "base_layers")
 """Fields that :func:`keep` writes, and that are flags of some models alone, or of none."""
 
 

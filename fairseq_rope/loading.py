@@ -91,7 +91,8 @@ class PluginModel:
             side: Words(data, digest(stack.dictionary.symbols)) for side, stack in stacks.items() if stack is not None
         }
         args.dictionaries = {side: words.digest for side, words in self.dictionaries.items()}
-        keep(cfg, dictionaries=args.dictionaries)
+        # of a configuration without base_layers, omegaconf 2.0 says that they are None, which fairseq's trainer compares
+        keep(cfg, dictionaries=args.dictionaries, base_layers=0)
 
     def load_state_dict(
         self, state_dict: Any, strict: bool = True, model_cfg: Optional[Any] = None, args: Optional[Any] = None

@@ -87,10 +87,9 @@ def test_an_interrupted_training_ends(data, tmp_path):
 
 def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
     out, once = tmp_path / "run", ["--max-epoch", 1]
-    ended = run(*words(data, out, "--save-every", 5, "--max-update", 1000, behind=once)).stderr
+    ended = run(*words(data, out, "--save-every", 200, "--max-update", 1000, behind=once)).stderr
     updates = int(re.search(r"ended after (\d+) of 1000 updates, as its flags say", ended)[1])
-    assert 0 < updates < 100 and (out / f"checkpoints/checkpoint_0_{updates}.pt").exists()
-    assert updates % 5  # else there would be a checkpoint anyway
+    assert 0 < updates < 200 and (out / f"checkpoints/checkpoint_0_{updates}.pt").exists()
     assert read_log(out / "train.log").updates == read_log(out / "train.log").valid[-1].updates == updates
 
 

@@ -66,8 +66,9 @@ def _name_by_updates() -> None:
     @functools.wraps(stock)
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Optional[float]) -> Any:
         saved = stock(cfg, trainer, epoch_itr, val_loss)
+        saves = trainer.should_save_checkpoint_on_current_rank  # the official fairseq returns nothing
         updates, folder = trainer.get_num_updates(), Path(cfg.save_dir)
-        if saved and epoch_itr.end_of_epoch() and updates % cfg.save_interval_updates == 0:
+        if saves and epoch_itr.end_of_epoch() and updates % cfg.save_interval_updates == 0:
             copy(folder / LAST, folder / f"checkpoint_{epoch_itr.epoch}_{updates}.pt")
             for _, old in by_updates(folder)[cfg.keep_interval_updates :]:
                 old.unlink()
