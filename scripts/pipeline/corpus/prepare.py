@@ -119,9 +119,7 @@ def adopt(args: argparse.Namespace) -> None:
     known = [lang for lang in info.get("languages", pair) if dictionary(args.like, lang).is_file()]
     if missing := [lang for lang in pair if lang not in known]:
         raise Failure(f"--like {args.like}: no dictionary of {missing[0]} there: give its --source and --target")
-    args.merges, args.vocabulary = (int(info[name]) if name in info else None for name in ("merges", "pieces"))
-    args.keep_hyphens = info.get("hyphens") == "kept"
-    args.vocabulary_threshold = int(info.get("vocabulary_threshold", 0))
+    vars(args).update(TEXTS[args.subwords].options_in(info))
 
 
 def prepare(args: argparse.Namespace) -> None:

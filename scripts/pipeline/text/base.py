@@ -100,10 +100,18 @@ class Text(ABC):
     def prepare(self, preparation: Preparation) -> Dict[str, str]:
         """Learns how to split the sets of a preparation, and splits them; returns entries of ``prepare.json``.
 
-        Trained runs know their data by the settings and names of the steps: never change them.
+        The entries have the values of :attr:`options`, under their names. The entry with the name of the way itself is
+        for the numbers of what was learned. Trained runs know their data by the settings and names of the steps: never
+        change them.
         """
         preparation.split(f"apply-{self.tokens}", "raw", self.tokens, lambda lang: self.apply)
         return {}
+
+    @classmethod
+    def options_in(cls, info: Mapping[str, Any]) -> Dict[str, Any]:
+        """The values of :attr:`options` in the content of ``prepare.json``, for ``prepare.sh --like``."""
+        names = {option.replace("-", "_"): how.get("default") for option, how in cls.options.items()}
+        return {name: info.get(name, default) for name, default in names.items()}
 
     @staticmethod
     def found_in(dictionaries: Sequence[Mapping[str, int]], codes: Any) -> Dict[str, str]:

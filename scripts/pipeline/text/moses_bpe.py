@@ -138,6 +138,11 @@ class MosesBPE(Text):
         hyphens = "kept" if args.keep_hyphens else "split"
         return {"merges": str(merges), "hyphens": hyphens, "vocabulary_threshold": str(threshold)}
 
+    @classmethod
+    def options_in(cls, info: Mapping[str, Any]) -> Dict[str, Any]:
+        hyphens, threshold = info.get("hyphens") == "kept", int(info.get("vocabulary_threshold", 0))
+        return {"merges": info.get("merges"), "keep_hyphens": hyphens, "vocabulary_threshold": threshold}
+
     @staticmethod
     def found_in(dictionaries: Sequence[Mapping[str, int]], codes: Any) -> Dict[str, str]:
         """Whether words were split at hyphens: then a dictionary has Moses' sign for one, split by the codes."""

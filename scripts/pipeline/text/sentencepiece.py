@@ -12,7 +12,7 @@ import tempfile
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import sentencepiece
 
@@ -75,6 +75,10 @@ class SentencePiece(Text):
         preparation.learn("learn-sentencepiece", ["sentencepiece.json", self.codes], work)
         preparation.split("apply-sentencepiece", "raw", self.tokens, way)
         return {"pieces": str(pieces)}
+
+    @classmethod
+    def options_in(cls, info: Mapping[str, Any]) -> Dict[str, Any]:
+        return {"vocabulary": info.get("pieces")}
 
     @staticmethod
     def read(path: Path, remedy: str) -> Any:

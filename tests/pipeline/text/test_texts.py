@@ -1,6 +1,7 @@
 """One object for text on both sides of a model: prepare.json chooses it, and each kind goes both ways."""
 
 import argparse
+from collections import Counter
 
 import pytest
 import sentencepiece
@@ -11,7 +12,7 @@ from sacremoses import MosesPunctNormalizer
 
 from pipeline.command import Failure
 from pipeline.corpus import prepare, prepare_text
-from pipeline.files import read_lines, write_json
+from pipeline.files import read_json, read_lines, write_json, write_text
 from pipeline.prepared import read_languages, read_prepared
 from pipeline.text import TEXTS, moses_bpe, text_processing
 from pipeline.text import sentencepiece as pieces
@@ -78,6 +79,40 @@ def test_a_new_way_is_a_class_and_a_line_of_the_registry(corpus, tmp_path, monke
     assert made.join(read_lines(tmp_path / "pairs/reversed/test.de")) == raw == made.join(made.split(raw))
     prepare_text.main([*sets, "--subwords", "reversed", "--out", str(tmp_path / "text")])
     assert read_prepared(tmp_path / "text", "").is_text
+
+
+class Frequent(Reversed):
+    """Keeps the most frequent words in a file: a way that learns, and has an option."""
+
+    options = {"words": {"type": int, "default": 5, "help": "how many"}}
+    codes = "words.txt"
+
+    def prepare(self, preparation):
+        path, count = preparation.folder / self.codes, preparation.args.words
+
+        def learn():
+            words = Counter(" ".join(line for side in preparation.train("raw") for line in read_lines(side)).split())
+            write_text(path, "".join(f"{word}\n" for word, _ in words.most_common(count)))
+            write_json(preparation.folder / "frequent.json", {"learned": count})
+
+        preparation.learn("learn-frequent", ["frequent.json", self.codes], learn)
+        super().prepare(preparation)
+        return {"words": count}
+
+    @staticmethod
+    def read(path, remedy):
+        return set(read_lines(path))
+
+
+def test_text_is_split_like_another_also_by_a_new_way_that_learns(corpus, tmp_path, monkeypatch):
+    monkeypatch.setitem(TEXTS, "frequent", Frequent)
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", f"{corpus}/{name}")]
+    first, again = tmp_path / "first", tmp_path / "again"
+    prepare.main([*sets, "--subwords", "frequent", "--words", "3", "--out", str(first)])
+    prepare.main([*sets, "--like", str(first), "--out", str(again)])
+    for name in ("words.txt", "reversed/test.de", "bin/dict.de.txt"):
+        assert (again / name).read_bytes() == (first / name).read_bytes()
+    assert read_json(again / "prepare.json")["words"] == 3 == len(read_lines(again / "words.txt"))
 
 
 def test_bytes_of_unknown_characters_become_characters_again(tmp_path):
