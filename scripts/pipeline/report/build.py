@@ -20,12 +20,11 @@ from markdown_it import MarkdownIt
 from ..command import Failure, Parser, to_path
 from ..files import remove_leftovers, write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
-from ..scoring.metrics import METRICS
+from . import tables
 from .comparison import LEVEL
 from .pages import fill, project_pages
 from .pictures import draw
 from .recipe import Report, read_report
-from .tables import change, code, conditions, p_value, speed_table, system_table, table, text
 
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -33,9 +32,8 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-FUNCTIONS = (change, code, conditions, fmean, p_value, speed_table, system_table, table, text)
-TEMPLATES.filters.update(code=code, text=text)
-TEMPLATES.globals.update({each.__name__: each for each in FUNCTIONS}, METRICS=METRICS, LEVEL=LEVEL)
+TEMPLATES.filters.update(code=tables.code, text=tables.text)
+TEMPLATES.globals.update(vars(tables), fmean=fmean, LEVEL=LEVEL)
 
 
 def to_markdown(report: Report, with_pictures: bool = False) -> str:
