@@ -116,7 +116,8 @@ def system_table(recipe: Recipe, names: Sequence[str] = (), plain: bool = False)
         names: of columns: those of :data:`COLUMNS`, test sets, or a test set and a metric; by default the usual ones.
     """
     (first, *others), sets = recipe.tests, [*recipe.tests, *recipe.validation]
-    usual = [first, "difference", "p", f"{first} bits_per_byte", *recipe.validation, *others]
+    beside = [f"{first} {key}" for key, metric in METRICS.items() if metric.in_report and key != recipe.metric]
+    usual = [first, "difference", "p", *beside, *recipe.validation, *others]
     usual = [*recipe.tests, "average", "difference"] if recipe.is_tuned else usual
     size = f" {code('…' + recipe.size)}" if recipe.size else ""
     columns = [(f"system{size}", [code(recipe.short(system)) for system in recipe.systems])]

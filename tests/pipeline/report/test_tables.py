@@ -5,6 +5,7 @@ import pytest
 from pipeline.report.benchmarks import read_benchmarks
 from pipeline.report.comparison import Difference
 from pipeline.report.tables import change, conditions, lengths_table, p_value, speed_table, system_table
+from pipeline.scoring.metrics import METRICS
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, recipe, result, scored
 
@@ -24,13 +25,15 @@ def test_a_table_has_scores_differences_and_costs_and_no_empty_column(tmp_path):
     assert cells(system_table(made, ["seeds"]))[0] == ["system `…_tiny`", "seeds"]
 
 
-def test_the_best_length_is_that_of_the_references(tmp_path):
+def test_the_best_length_is_that_of_the_references(tmp_path, monkeypatch):
     for arch, length in ((SINUSOIDAL, 82.75), (ROTARY, 107.31), (LEARNED, 130.0)):
         test = scored("test", 0.1)
         scores = {**test["scores"], "length_ratio": {"score": length, "signature": ""}}
         result(tmp_path, arch, more={"tests": {"test": {**test, "scores": scores}}})
     lengths = [row[1] for row in cells(system_table(recipe(tmp_path), ["test length_ratio"]))]
     assert lengths[0] == "length → 100 `test`" and sorted(lengths[2:]) == ["**107.31**", "130.00", "82.75"]
+    monkeypatch.setattr(METRICS["length_ratio"], "in_report", True)
+    assert lengths[0] in cells(system_table(recipe(tmp_path)))[0]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ METRICS: Dict[str, Metric] = {
     "right_segments": RightSegments("segments", "documents that keep their number of segments, in percent"),
     "segment_bleu": SegmentBLEU("by segment", "sacreBLEU of the segments in blocks that keep their number of segments"),
     "perplexity": Metric("perplexity", "2 to the power of the loss in bits per token", higher_is_better=False),
-    "bits_per_byte": Metric("bits/byte", "bits of all tokens by bytes of the text", higher_is_better=False, digits=3),
+    "bits_per_byte": Metric(
+        "bits/byte", "bits of all tokens by bytes of the text", higher_is_better=False, digits=3, in_report=True
+    ),
     **LABELS,
     "loss": Metric("loss", "bits per token that the model predicts", higher_is_better=False, digits=3),
 }

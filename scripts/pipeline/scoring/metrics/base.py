@@ -24,10 +24,14 @@ class Metric:
         reading: how to read it, for the legend.
         higher_is_better: whether it is.
         digits: decimals to show.
+        in_report: whether it has a column of the report beside the figure that ranks.
     """
 
-    def __init__(self, name: str, reading: str, higher_is_better: bool = True, digits: int = 2) -> None:
+    def __init__(
+        self, name: str, reading: str, higher_is_better: bool = True, digits: int = 2, in_report: bool = False
+    ) -> None:
         self.name, self.reading, self.higher_is_better, self.digits = name, reading, higher_is_better, digits
+        self.in_report = in_report
 
     @property
     def arrow(self) -> str:
