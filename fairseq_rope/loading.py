@@ -91,7 +91,7 @@ class PluginModel:
             side: Words(data, digest(stack.dictionary.symbols)) for side, stack in stacks.items() if stack is not None
         }
         args.dictionaries = {side: words.digest for side, words in self.dictionaries.items()}
-        # of a configuration without base_layers, omegaconf 2.0 says that they are None, which fairseq's trainer compares
+        # where a configuration lacks base_layers, omegaconf 2.0 has None, which the trainer compares with 0
         keep(cfg, dictionaries=args.dictionaries, base_layers=0)
 
     def load_state_dict(
