@@ -28,7 +28,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 from . import info
 from .arguments import PROGRAM, Parser, number, png_file, whole_number
-from .checkpoints.average import KINDS, average_checkpoints, find_checkpoints
+from .checkpoints.average import NUMBERED_BY, average_checkpoints, find_checkpoints
 from .checkpoints.convert import FORMS, change_model, convert_file
 from .checkpoints.files import save_checkpoint
 from .checkpoints.positions import LIMITS
@@ -68,7 +68,7 @@ def _add_average(commands: Any) -> None:
     inputs.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder with the checkpoints of a run")
     inputs.add_argument("--inputs", nargs="+", type=Path, metavar="FILE", help="average these files instead")
     parser.add_argument("--last", type=whole_number(1), metavar="N", help=f"average the last N (default: {LAST})")
-    parser.add_argument("--by", choices=sorted(KINDS), help="kind of checkpoint (default: updates)")
+    parser.add_argument("--by", choices=sorted(NUMBERED_BY), help="how checkpoints are numbered (default: updates)")
     parser.add_argument(
         "--upper", type=whole_number(0), metavar="N", help="ignore those of more updates or epochs than N"
     )

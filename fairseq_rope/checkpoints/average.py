@@ -18,7 +18,7 @@ from ..loading import configuration_in
 from ..options import Encodings, changes, encodings_of
 from .files import CheckpointError, check_finite, load_checkpoint
 
-KINDS = {
+NUMBERED_BY = {
     "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
     "epochs": re.compile(r"checkpoint(\d+)\.pt"),
 }
@@ -41,7 +41,7 @@ def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Option
         raise CheckpointError(f"{folder}: no such folder")
     numbered = []
     for path in folder.iterdir():
-        match = KINDS[by].fullmatch(path.name)
+        match = NUMBERED_BY[by].fullmatch(path.name)
         if match and (upper is None or int(match[1]) <= upper):
             numbered.append((int(match[1]), path))
     if len(numbered) < last:
