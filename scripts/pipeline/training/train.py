@@ -315,7 +315,7 @@ class Training:
             from fairseq_rope.checkpoints.files import save_checkpoint
 
             save_checkpoint(first, self.out / FIRST)
-            first.clear()  # likewise
+            first.clear()  # the training needs the memory
         if reached < self.max_update:  # if it was killed after its last update, fairseq would make one more
             self._launch(command, processes, "train.log", library)
         (self.out / FIRST).unlink(missing_ok=True)
