@@ -110,7 +110,7 @@ def test_one_process_an_own_init_method_and_what_does_not_train_are_left_alone()
     for parser in (options.get_validation_parser, options.get_interactive_generation_parser):
         for environ in (TORCHRUN, *OTHER_LAUNCHERS):
             alike.append(joined(parser=parser, environ=environ))
-    assert all(str(before) == str(cfg) for before, cfg in alike)
+    assert all(str(before) == str(cfg) for before, cfg in alike)  # omegaconf 2.0 cannot compare them
 
 
 def test_one_process_of_torchrun_is_none_of_several(monkeypatch):
