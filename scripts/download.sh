@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Downloads the parts of WMT14 English-German from their public addresses or from a mirror, and extracts their text.
+# Downloads the parts of WMT14 English-German from their public addresses, and extracts their text.
 # scripts/download.sh --help lists the options.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh

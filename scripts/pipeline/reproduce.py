@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import device
-from .command import Failure, Parser, not_empty, seeds, to_path, whole_number
+from .command import Failure, Parser, seeds, to_path, whole_number
 from .experiment import walk
 from .recipes import recipe_names
 from .sweep import Sweep
@@ -32,8 +32,6 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         ("recipe", f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file", {}),
         ("--data", "folder with the raw text (default: data/RECIPE in the project, or the folder of a .toml file "
          "elsewhere, of the recipe whose data it shares; WMT14 is downloaded)", {"type": to_path}),
-        ("--mirror", "as in scripts/download.sh", {"type": not_empty}),
-        ("--news-commentary", "as in scripts/download.sh", {"metavar": "N"}),
         ("--archs", "architectures (default: the recipe's); '*_multi30k' stands for every family at this size, '' for "
          "none but those of --variant", several),
         ("--variant", "also run ARCH with these flags of fairseq-train, under the name NAME; repeat it for more",

@@ -56,10 +56,6 @@ class Sweep:
         self.runs = self.runs_of(recipe)
         self.downloads = recipe.data.download and not args.data
         self.raw: Path = self.out / "raw" if self.downloads else args.data or recipe.raw
-        given = [("--mirror", args.mirror), ("--news-commentary", args.news_commentary)]
-        self.fetching = [word for name, value in given if value for word in (name, value)]
-        if self.fetching and not self.downloads:
-            raise Failure(f"{self.fetching[0]} is for recipes that download, without --data")
         self.joined = {f"{Path(recipe.data.tests[0]).name}_x{count}": count for count in recipe.data.join}
         """The test sets of joined sentences, to the number of sentences joined."""
         tests = [*recipe.data.tests, *self.joined]
@@ -137,7 +133,7 @@ class Sweep:
     def prepare(self) -> None:
         """Downloads the text, joins the sentences of test sets, and prepares the data, as far as that is not done."""
         if self.downloads:
-            wmt14.main(["--out", str(self.raw), *self.fetching])
+            wmt14.main(["--out", str(self.raw)])
         self.join()
         main = prepare_text.main if self.recipe.task.is_text else prepare.main
         main(list(map(str, self.prepare_options)))

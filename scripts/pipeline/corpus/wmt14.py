@@ -2,7 +2,7 @@
 
 The training text is Europarl v7, Common Crawl and News Commentary in this order (4.5 million pairs), from the public
 archives; sacreBLEU downloads the two test sets and checks their MD5. After an interruption, call it again: it
-continues.
+continues. Archives that you have already in OUT/archives are taken as they are.
 
 Example: scripts/download.sh --out /data/wmt14
 """
@@ -17,7 +17,7 @@ from typing import Dict, Sequence
 
 from sacrebleu.utils import get_reference_files, get_source_file
 
-from ..command import Failure, Parser, not_empty, say, to_path
+from ..command import Failure, Parser, say, to_path
 from ..files import replacing, write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..steps import Steps
@@ -47,7 +47,7 @@ def fetch(url: str, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         command = ["curl", "--fail", "--location", "--continue-at", "-", "--progress-bar", "--output", str(part), url]
         if code := subprocess.run(command).returncode:
-            raise Failure(f"{url}: curl ended with {code}: call again to go on, or try another --mirror")
+            raise Failure(f"{url}: curl ended with {code}: call again to go on, or put it into {folder}")
         part.rename(path)
     return path
 
@@ -83,20 +83,13 @@ def newstest(name: str, out: Path) -> None:
 def main(argv: Sequence[str]) -> None:
     parser = Parser(__doc__)
     parser.add_argument("--out", type=to_path, required=True, help="output folder: the text, and archives/")
-    mirror = "take the archives of training text from here, under the same names"
-    parser.add_argument("--mirror", type=not_empty, metavar="URL_OR_FOLDER", help=mirror)
     version = "version: 9, as in WMT14 (default), or 12, as in newer scripts"
     parser.add_argument("--news-commentary", choices=("9", "12"), default="9", help=version)
     args = parser.parse_args(argv)
     out = args.out
+    other = "12" if args.news_commentary == "9" else "9"
     with locked(out, AS_LONG_AS_IT_TAKES):
-        archives = {}
-        for url, member in MEMBERS.items():
-            if "news-commentary" not in member or f"-v{args.news_commentary}." in member:
-                place, name = url.rsplit("/", 1)
-                place = args.mirror or place
-                place = place if "://" in place else Path(place).resolve().as_uri()
-                archives[url] = fetch(f"{place.rstrip('/')}/{name}", out / "archives")
+        archives = {url: fetch(url, out / "archives") for url in MEMBERS if f"-nc-v{other}." not in url}
         steps = Steps(out)
         steps.setting(" ".join(f"{path.name} {path.stat().st_size}" for path in archives.values()))
         steps.step("extract", [f"train.{lang}" for lang in LANGS], lambda: extract(archives, out))

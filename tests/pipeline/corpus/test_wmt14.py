@@ -12,9 +12,9 @@ from pipeline.corpus import wmt14
 from ... import commands
 
 
-def write_mirror(folder, train):
-    """A folder with the archives of training text; ``train`` has for each the lines of both sides."""
-    folder.mkdir()
+def write_archives(folder, train):
+    """Makes a folder with the archives of training text; ``train`` has for each the lines of both sides."""
+    folder.mkdir(parents=True)
     for (url, member), sides in zip(wmt14.MEMBERS.items(), train):
         members = [f"{member}.{lang}" for lang in wmt14.LANGS]
         with tarfile.open(folder / url.rsplit("/", 1)[1], "w:gz") as tar:
@@ -35,12 +35,12 @@ def write_tests(folder, sets):
             path.write_text("".join(f"{html.escape(line)}\n" for line in lines), encoding="utf-8")
 
 
-def download(out, mirror, cache, **kwargs):
+def download(out, cache):
     """Calls the script in a Python of its own: sacreBLEU looks up the name of its cache when it is imported."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("SACREBLEU", cache), ("PYTHONHASHSEED", 1)):
             patch.setitem(commands.ENVIRONMENT, name, str(value))
-        return commands.run("scripts/download.sh", "--out", out, "--mirror", mirror, **kwargs)
+        return commands.run("scripts/download.sh", "--out", out)
 
 
 def lines(name, count=3):
@@ -48,26 +48,25 @@ def lines(name, count=3):
 
 
 @pytest.fixture
-def mirror(tmp_path):
-    return write_mirror(tmp_path / "mirror", [lines("first"), lines("second", 5), lines("third")])
+def archives(tmp_path):
+    return write_archives(tmp_path / "out/archives", [lines("first"), lines("second", 5), lines("third")])
 
 
-def test_the_text_is_that_of_the_archives_in_their_order_and_of_sacrebleu(mirror, tmp_path):
+def test_the_text_is_that_of_the_archives_in_their_order_and_of_sacrebleu(archives, tmp_path):
     write_tests(tmp_path / "cache", {"wmt13": lines("valid"), "wmt14/full": lines("test", 4)})
-    out = tmp_path / "out"
-    paths = (out, mirror, tmp_path / "cache")
-    download(*paths)
+    out, cache = archives.parent, tmp_path / "cache"
+    download(out, cache)
     parts = (lines("first"), lines("second", 5), lines("third"))
     for side, lang in enumerate(wmt14.LANGS):
         train = [line for part in parts for line in part[side]]
         assert (out / f"train.{lang}").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in train)
         test = "".join(f"{line}\n" for line in lines("test", 4)[side])
         assert (out / f"newstest2014.{lang}").read_text(encoding="utf-8") == test
-    assert download(*paths).stderr.count("done before") == 3
+    assert download(out, cache).stderr.count("done before") == 3
 
 
-def test_a_download_that_was_interrupted_is_continued_and_a_damaged_archive_leaves_no_text(mirror, tmp_path):
-    archive = mirror / next(iter(wmt14.MEMBERS)).rsplit("/", 1)[1]
+def test_a_download_that_was_interrupted_is_continued_and_a_damaged_archive_leaves_no_text(archives, tmp_path):
+    archive = archives / next(iter(wmt14.MEMBERS)).rsplit("/", 1)[1]
     (tmp_path / "a").mkdir()
     part = tmp_path / f"a/{archive.name}.part"
     part.write_bytes(archive.read_bytes()[:100])
@@ -75,5 +74,5 @@ def test_a_download_that_was_interrupted_is_continued_and_a_damaged_archive_leav
     assert made.read_bytes() == archive.read_bytes() and not part.exists()
     made.write_bytes(made.read_bytes()[:-40])
     with pytest.raises(Failure, match="cannot be read"):
-        wmt14.extract({next(iter(wmt14.MEMBERS)): made}, tmp_path / "out")
-    assert not list((tmp_path / "out").iterdir())
+        wmt14.extract({next(iter(wmt14.MEMBERS)): made}, tmp_path / "text")
+    assert not list((tmp_path / "text").iterdir())
