@@ -59,7 +59,8 @@ class EncoderAttention(MultiheadAttention):
                 need_head_weights,
             )
         q = (self.q_proj(query) * self.scaling).view(k.size(0), -1, self.num_heads, self.head_dim).transpose(1, 2)
-        out = self.attend(q, k, v, cache.get("prev_key_padding_mask"))
+        padding = cache.get("prev_key_padding_mask")
+        out = self.attend(q, k, v, None if padding is None else padding[:, None])
         return self.out_proj(out.reshape(query.shape)), None
 
     def _attend_in_full(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional[Tensor]) -> Tensor:
@@ -69,19 +70,19 @@ class EncoderAttention(MultiheadAttention):
         out = scaled_dot_product_attention(q, k, v, mask, False, self.scaling, self.dropout_module)
         return self.out_proj(out.permute(2, 0, 1, 3).flatten(2))
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional[Tensor]) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, hidden: Optional[Tensor]) -> Tensor:
         """The attention of the beams between the projections.
 
         Args:
             q: ``(B, H, beams, D)``, scaled.
             k, v: ``(B, H, S, D)``.
-            padding: ``(B, S)``, True = padding, or None.
+            hidden: ``(B, 1 or beams, S)``, True = padding, or another key that the beam does not see; or None.
 
         Returns:
             ``(B, beams, H, D)``.
         """
         logits = precise(product(q, k.transpose(-2, -1)))  # (B, H, beams, S)
-        if padding is not None:
-            logits = logits.masked_fill(padding[:, None, None].bool(), float("-inf"))
+        if hidden is not None:
+            logits = logits.masked_fill(hidden[:, None].bool(), float("-inf"))
         weights = self.dropout_module(logits.softmax(dim=-1).type_as(v))  # in decoding only with --retain-dropout
         return product(weights, v).transpose(1, 2)

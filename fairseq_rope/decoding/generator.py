@@ -1,6 +1,6 @@
 """fairseq's beam search with the same results in fewer passes over the vocabulary and the cached states."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from fairseq.modules import FairseqDropout
@@ -13,6 +13,9 @@ from ..stacks import PositionalTransformerDecoder
 from .beams import Beams, Hypothesis
 from .incremental import IncrementalDecoder
 from .packed import PackedDecoder, packed_weights
+from .segments import SegmentDecoder
+
+SEGMENTS = "--segment-separator"
 
 
 class FastSequenceGenerator(SequenceGenerator):
@@ -37,6 +40,9 @@ class FastSequenceGenerator(SequenceGenerator):
     target_tag: Optional[int] = None
     """The token with which every translation begins: a part of its length, with a score of 0."""
 
+    separators: Optional[Tuple[int, int]] = None
+    """The token between segments, of source and translation: :class:`.SegmentDecoder` then keeps them together."""
+
     def _generate(
         self,
         sample: Dict[str, Any],
@@ -45,6 +51,8 @@ class FastSequenceGenerator(SequenceGenerator):
         bos_token: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
         if prefix_tokens is not None or constraints is not None or not self._is_plain():
+            if self.separators is not None:
+                raise ValueError(f"{SEGMENTS} is for plain beam search with one model of this plugin: leave it out")
             tell_once("search translates")
             if prefix_tokens is None and self.target_tag is not None:
                 source = sample["net_input"]["src_tokens"]
@@ -52,15 +60,16 @@ class FastSequenceGenerator(SequenceGenerator):
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         net_input = sample["net_input"]
         with torch.inference_mode():
-            decoder = self.decoder_behind(self.model.single_model.encoder.forward_torchscript(net_input))
+            encoder_out = self.model.single_model.encoder.forward_torchscript(net_input)
+            decoder = self.decoder_behind(encoder_out, net_input["src_tokens"])
             first_tokens = [self.eos if bos_token is None else bos_token]
             first_tokens += [] if self.target_tag is None else [self.target_tag]
             found = Beams(self, net_input["src_tokens"], decoder, first_tokens).search()
         # outside, the copies can be used like any tensor, also in a training
         return [[{name: x.clone() for name, x in hypothesis.items()} for hypothesis in beams] for beams in found]
 
-    def decoder_behind(self, encoder_out: Dict[str, List[Tensor]]) -> IncrementalDecoder:
-        """The model's decoder behind the encoder's output for a batch."""
+    def decoder_behind(self, encoder_out: Dict[str, List[Tensor]], source: Tensor) -> IncrementalDecoder:
+        """The model's decoder behind the encoder's output for a batch, ``source`` ``(B, S)``."""
         model = self.model.single_model
         weight = output_weight(model)
         assert weight is not None
@@ -69,7 +78,12 @@ class FastSequenceGenerator(SequenceGenerator):
         packs = self.packs_weights and not autocasts  # the copies have one precision
         weights = packed_weights(model.decoder, weight) if packs else None
         if weights is None:
+            if self.separators is not None:
+                raise ValueError(f"{SEGMENTS} works on copies of the weights: leave out --unpacked-weights, and hooks")
             return IncrementalDecoder(model.decoder, encoder_out, weight)
+        if self.separators is not None:
+            special = (self.separators, self.pad, self.eos)
+            return SegmentDecoder(source, *special, model.decoder, encoder_out, weight, weights)
         return PackedDecoder(model.decoder, encoder_out, weight, weights)
 
     def _is_plain(self) -> bool:

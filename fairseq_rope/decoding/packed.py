@@ -59,7 +59,7 @@ class PackedLayer:
         attention: EncoderAttention = self.layer.encoder_attn
         k, v = source.keys_and_values[self.layer]
         q = self.encoder_q(x).view(k.size(0), -1, attention.num_heads, attention.head_dim).transpose(1, 2)
-        return self.encoder_out(attention.attend(q, k, v, source.padding).reshape(x.shape))
+        return self.encoder_out(attention.attend(q, k, v, source.hidden).reshape(x.shape))
 
 
 class EncodedSource:
@@ -73,9 +73,10 @@ class EncodedSource:
     def __init__(self, layers: Sequence[PositionalDecoderLayer], encoder_out: Dict[str, List[Tensor]]) -> None:
         x = encoder_out["encoder_out"][0]  # (S, B, C)
         masks = encoder_out["encoder_padding_mask"]
-        self.padding: Optional[Tensor] = masks[0] if masks else None  # (B, S)
-        if self.padding is not None and self.padding.device.type == "cpu" and not self.padding.any():
-            self.padding = None  # elsewhere, to look at it would cost a wait
+        self.hidden: Optional[Tensor] = masks[0][:, None] if masks else None
+        """``(B, 1, S)``, or ``(B, beams, S)``: True = padding, or a key that the beam does not see."""
+        if self.hidden is not None and self.hidden.device.type == "cpu" and not self.hidden.any():
+            self.hidden = None  # elsewhere, to look at it would cost a wait
         self.keys_and_values: Dict[PositionalDecoderLayer, Tuple[Tensor, Tensor]] = {}  # (B, H, S, D)
         for layer in layers:
             attention = layer.encoder_attn
@@ -87,8 +88,8 @@ class EncodedSource:
 
     def keep(self, kept: Tensor) -> None:
         """Drops all sentences but those with the numbers ``kept``."""
-        if self.padding is not None:
-            self.padding = self.padding[kept]
+        if self.hidden is not None:
+            self.hidden = self.hidden[kept]
         self.keys_and_values = {layer: (k[kept], v[kept]) for layer, (k, v) in self.keys_and_values.items()}
 
 

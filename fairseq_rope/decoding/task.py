@@ -7,7 +7,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from .generator import FastSequenceGenerator
+from .generator import SEGMENTS, FastSequenceGenerator
 
 
 @dataclass
@@ -18,6 +18,13 @@ class FastTranslationConfig(TranslationConfig):
     unpacked_weights: bool = field(
         default=False,
         metadata={"help": "multiply with the decoder's own weights, not with copies in a faster layout"},
+    )
+    segment_separator: str = field(
+        default="",
+        metadata={
+            "help": "the token between segments, <sep> in data of prepare.sh: the n-th segment of a translation then "
+            "attends to the n-th of the source alone, and there are as many"
+        },
     )
 
 
@@ -35,6 +42,9 @@ class FastTranslationTask(TranslationTask):
     training_set: Any = None
     target_tag: Optional[int] = None
     """The token with which translations begin, of a model of several languages."""
+
+    separator = ""
+    """That of ``--segment-separator``, where the configuration is that of another task."""
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
@@ -55,7 +65,19 @@ class FastTranslationTask(TranslationTask):
         if seq_gen_cls is None and not getattr(args, "print_alignment", False):
             seq_gen_cls = FastSequenceGenerator
         generator: SequenceGenerator = super().build_generator(models, args, seq_gen_cls=seq_gen_cls, **kwargs)
+        separator = getattr(self.cfg, "segment_separator", "") or self.separator
         if isinstance(generator, FastSequenceGenerator):
             generator.packs_weights = not getattr(self.cfg, "unpacked_weights", False)
             generator.target_tag = self.target_tag
+            if separator:
+                generator.separators = (self._index(separator, "source"), self._index(separator, "target"))
+        elif separator:
+            raise ValueError(f"{SEGMENTS} does not go with --print-alignment and other searches: leave one out")
         return generator
+
+    def _index(self, separator: str, side: str) -> int:
+        """The number of the separator in a dictionary; raises ValueError if it has none."""
+        words: Any = getattr(self, f"{side}_dictionary")
+        if separator not in words.indices:
+            raise ValueError(f"{SEGMENTS}: the {side}'s dictionary has no {separator}: train on documents")
+        return int(words.index(separator))

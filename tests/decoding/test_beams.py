@@ -20,7 +20,7 @@ def test_at_the_maximum_length_the_end_follows_and_nothing_else(dtype):
     search = generator(model, **options)
     with torch.no_grad():
         encoder_out = model.encoder(**source)
-        beams = Beams(search, source["src_tokens"], search.decoder_behind(encoder_out), [EOS])
+        beams = Beams(search, source["src_tokens"], search.decoder_behind(encoder_out, source["src_tokens"]), [EOS])
         beams.tokens[:, 1:5] = 7
         for step in range(5):
             log_probs, tokens = beams._best_continuations(step, 6)

@@ -39,9 +39,10 @@ def test_training_has_fairseqs_own_batches(data):
     assert fast == stock and {len(batch) % 8 for batch in fast} == {0}
 
 
-def build_generator(model, **args):
+def build_generator(model, separator="", **args):
     words = task().target_dictionary
     that = FastTranslationTask(TranslationConfig(), words, words)
+    that.separator = separator
     return that.build_generator([model], argparse.Namespace(**args))
 
 

@@ -60,7 +60,8 @@ def test_the_same_text_is_prepared_anew_as_documents_and_as_sentences(documents,
 def test_documents_are_scored_whole(documents):
     data, model = documents
     for subset, segments in (("test", 100), ("test1", None)):
-        run("scripts/score.sh", "--run", model, "--data", data, "--subset", subset, "--", "--max-len-b", 5)
+        flags = ["--max-len-b", 5, *([] if segments else ["--segment-separator", "<sep>"])]
+        run("scripts/score.sh", "--run", model, "--data", data, "--subset", subset, "--", *flags)
         scored = json.loads((model / f"scores/{subset}.json").read_text())
         assert scored["sentences"] == 20
         assert {"sacrebleu", "chrf", "length_ratio", "right_segments"} <= set(scored["scores"])

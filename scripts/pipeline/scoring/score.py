@@ -52,7 +52,8 @@ OF_THE_SEARCH = (
     *("--no-repeat-ngram-size", "--sampling", "--sampling-topk", "--sampling-topp", "--seed", "--no-seed-provided"),
     *("--diverse-beam-groups", "--diverse-beam-strength", "--diversity-rate", "--lm-path", "--lm-weight"),
     *("--retain-dropout", "--retain-dropout-modules", "--model-overrides", "--truncate-source"),
-    *("--fp16", "--bf16-weights", "--unpacked-weights", "--cpu", "--batch-size", "--max-sentences", "--num-workers"),
+    *("--segment-separator", "--fp16", "--bf16-weights", "--unpacked-weights", "--cpu"),
+    *("--batch-size", "--max-sentences", "--num-workers"),
 )
 """Flags of fairseq-generate that leave one translation a sentence, found without a look at the reference.
 

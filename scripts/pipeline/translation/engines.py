@@ -41,6 +41,8 @@ class Search:
     """Padded source tokens to translate at once."""
     limit: int = LONGEST
     """Tokens of a translation before ``</s>``, at most."""
+    separator: str = ""
+    """The token between the segments of documents, which fairseq's search then translates one for one."""
 
 
 class FairseqEngine:
@@ -56,6 +58,7 @@ class FairseqEngine:
         most = search.max_tokens
         self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=most, **named)
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
+        self.hub.task.separator = search.separator
         if direction.target_tag:
             self.hub.task.target_tag = self.hub.tgt_dict.index(direction.target_tag)
         self.hub.eval()
@@ -138,7 +141,8 @@ Engine = Union[FairseqEngine, CTranslate2Engine]
 def build_engine(
     name: str, folder: Path, direction: Direction, search: Search, quantization: Optional[str] = None
 ) -> Engine:
-    """The engine of this name. With ``auto``: CTranslate2, the faster one on a CPU, unless it cannot translate.
+    """The engine of this name. With ``auto``: CTranslate2, the faster one for sentences on a CPU, unless it cannot
+    translate them.
 
     Args:
         name: ``fairseq``, ``ctranslate2`` or ``auto``.
@@ -148,7 +152,8 @@ def build_engine(
         CheckpointError, ValueError: as the engines do.
     """
     automatic = name == "auto"
-    if automatic and (torch.cuda.is_available() or importlib.util.find_spec("ctranslate2") is None):
+    missing = importlib.util.find_spec("ctranslate2") is None
+    if automatic and (torch.cuda.is_available() or missing or search.separator):
         name = "fairseq"
     if name != "fairseq":
         try:

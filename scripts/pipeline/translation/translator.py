@@ -17,7 +17,7 @@ from fairseq_rope.checkpoints.model_folder import (
 from ..command import LONGEST, Failure, say
 from ..prepared import read_prepared
 from ..text import text_processing
-from ..text.segments import join_segments, packed, split_segments
+from ..text.segments import SEPARATOR, join_segments, packed, split_segments
 from .engines import Search, build_engine
 
 USUAL = Search()
@@ -63,7 +63,7 @@ class Translator:
         if documents and not self.block_tokens:
             raise Failure(f"{folder} was trained on sentences: leave out --documents, or train on documents")
         if documents:
-            search = replace(search, limit=2 * self.block_tokens + LONGEST)
+            search = replace(search, limit=2 * self.block_tokens + LONGEST, separator=SEPARATOR)
         self.engine = build_engine(engine, folder, direction, search, quantization)
         self.cut = 0
         """translations of the last search that are as long as the search allows, and may be cut"""
