@@ -12,7 +12,7 @@ from ..output_projection import is_unchanged, output_weight, tell_once
 from ..stacks import PositionalTransformerDecoder
 from .beams import Beams, Hypothesis
 from .incremental import IncrementalDecoder
-from .packed import PackedDecoder, packed_weights
+from .packed import PackedDecoder, is_plain, packed_weights
 from .segments import SegmentDecoder
 
 SEGMENTS = "--segment-separator"
@@ -41,7 +41,7 @@ class FastSequenceGenerator(SequenceGenerator):
     """The token with which every translation begins: a part of its length, with a score of 0."""
 
     separators: Optional[Tuple[int, int]] = None
-    """The token between segments, of source and translation: :class:`.SegmentDecoder` then keeps them together."""
+    """The token between segments, of source and translation: :class:`.SegmentDecoder` keeps each beside its source."""
 
     def _generate(
         self,
@@ -52,7 +52,10 @@ class FastSequenceGenerator(SequenceGenerator):
     ) -> List[List[Hypothesis]]:
         if prefix_tokens is not None or constraints is not None or not self._is_plain():
             if self.separators is not None:
-                raise ValueError(f"{SEGMENTS} is for plain beam search with one model of this plugin: leave it out")
+                raise ValueError(
+                    f"{SEGMENTS} is for plain beam search with one model of this plugin: leave it out, or sampling, "
+                    "prefixes, n-gram blocking, ensembles, dropout, --output-bias and the like"
+                )
             tell_once("search translates")
             if prefix_tokens is None and self.target_tag is not None:
                 source = sample["net_input"]["src_tokens"]
@@ -79,12 +82,20 @@ class FastSequenceGenerator(SequenceGenerator):
         weights = packed_weights(model.decoder, weight) if packs else None
         if weights is None:
             if self.separators is not None:
-                raise ValueError(f"{SEGMENTS} works on copies of the weights: leave out --unpacked-weights, and hooks")
+                raise ValueError(
+                    f"{SEGMENTS} needs copies of the decoder's weights, which --unpacked-weights, autocast, hooks and "
+                    "some kinds of layers rule out: leave it out, or those"
+                )
             return IncrementalDecoder(model.decoder, encoder_out, weight)
         if self.separators is not None:
             special = (self.separators, self.pad, self.eos)
             return SegmentDecoder(source, *special, model.decoder, encoder_out, weight, weights)
         return PackedDecoder(model.decoder, encoder_out, weight, weights)
+
+    @staticmethod
+    def can_align(model: Any) -> bool:
+        """Whether a search with :attr:`separators` serves this model, as far as that depends on the model."""
+        return output_weight(model) is not None and is_plain(model.decoder)
 
     def _is_plain(self) -> bool:
         model = self.model.single_model

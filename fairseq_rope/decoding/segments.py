@@ -1,4 +1,4 @@
-"""Blocks of documents whose segments are translated one for one: no place is lost, however long the text is."""
+"""Blocks of documents whose segments are translated one to one, so that the search never loses its place."""
 
 from typing import Any, Tuple
 
@@ -7,17 +7,17 @@ from torch import Tensor
 
 from .packed import PackedDecoder
 
-UNLIKELY = 1e4
-"""What the logit of a token loses that may not follow now: less than infinity, as a translation may have to be cut."""
+UNLIKELY = 1e3
+"""What is subtracted from the logit of a token that may not come next: finite, as a translation may have to be cut."""
 
 
 class SegmentDecoder(PackedDecoder):
     """The decoder's steps for texts in segments with a separator between them.
 
-    In its n-th segment, the translation attends to the n-th segment of the source alone, and it ends after as many
-    segments. The encoder and the self-attention see the whole text. Without this, models lose the place: they repeat
-    segments and leave others out, the more the longer the text is. The groups are those of G-Transformer (Bao et al.,
-    ACL 2021, arXiv 2105.14761), which is trained with them; here they only guide the search.
+    In its n-th segment, the translation attends to the n-th segment of the source alone, and it ends after the same
+    number of segments. The encoder and the self-attention see the whole text. Without this, models lose their place:
+    they repeat segments and leave others out, more so in longer texts. The pairing is the group attention of
+    G-Transformer (Bao et al., ACL 2021, arXiv 2105.14761), which is trained with it; here it guides the search alone.
 
     Args:
         source: the tokens of B sources, ``(B, S)``.
@@ -29,21 +29,20 @@ class SegmentDecoder(PackedDecoder):
     def __init__(self, source: Tensor, separators: Tuple[int, int], pad: int, eos: int, *arguments: Any) -> None:
         super().__init__(*arguments)
         ends = source.eq(separators[0]).long()
-        self.last = ends.sum(1, keepdim=True)  # (B, 1), counted from 0
+        self.last = ends.sum(1, keepdim=True)  # (B, 1): the number of the last segment, from 0
         self.segments = (ends.cumsum(1) - ends).masked_fill(source.eq(pad), -1)  # (B, S); a separator ends its own
+        self.current = self.last  # (B, beams): the segment of the token that comes next
         self.separator, self.eos = separators[1], eos
 
-    def _current(self, tokens: Tensor) -> Tensor:
-        """The segment to which the token behind ``tokens`` ``(rows, T)`` belongs: ``(B, beams)``."""
-        ended = tokens.eq(self.separator).sum(1).view(len(self.last), -1)
-        return torch.minimum(ended, self.last)
-
     def features(self, tokens: Tensor) -> Tensor:
-        self.source.hidden = self._current(tokens)[..., None] != self.segments[:, None]  # (B, beams, S)
+        ended = tokens.eq(self.separator).sum(1).view(len(self.last), -1)
+        self.current = torch.minimum(ended, self.last)
+        self.source.hidden = self.current[..., None] != self.segments[:, None]  # (B, beams, S)
         return super().features(tokens)
 
     def logits(self, tokens: Tensor, buffer: Tensor) -> Tensor:
-        logits, is_last = super().logits(tokens, buffer), self._current(tokens).eq(self.last).flatten()
+        logits = super().logits(tokens, buffer)
+        is_last = self.current.eq(self.last).flatten()
         logits[:, self.separator] -= UNLIKELY * is_last
         logits[:, self.eos] -= UNLIKELY * ~is_last
         return logits

@@ -23,7 +23,7 @@ class FastTranslationConfig(TranslationConfig):
         default="",
         metadata={
             "help": "the token between segments, <sep> in data of prepare.sh: the n-th segment of a translation then "
-            "attends to the n-th of the source alone, and there are as many"
+            "attends to the n-th of the source alone, and it has as many segments"
         },
     )
 
@@ -44,7 +44,7 @@ class FastTranslationTask(TranslationTask):
     """The token with which translations begin, of a model of several languages."""
 
     separator = ""
-    """That of ``--segment-separator``, where the configuration is that of another task."""
+    """The value of ``--segment-separator`` if the configuration is another task's."""
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
@@ -76,8 +76,8 @@ class FastTranslationTask(TranslationTask):
         return generator
 
     def _index(self, separator: str, side: str) -> int:
-        """The number of the separator in a dictionary; raises ValueError if it has none."""
+        """The number of the separator in a dictionary; raises ValueError if it has none of its own."""
         words: Any = getattr(self, f"{side}_dictionary")
-        if separator not in words.indices:
-            raise ValueError(f"{SEGMENTS}: the {side}'s dictionary has no {separator}: train on documents")
+        if words.indices.get(separator, 0) < words.nspecial:
+            raise ValueError(f"{SEGMENTS}: the {side}'s dictionary has no token {separator}: train on documents")
         return int(words.index(separator))

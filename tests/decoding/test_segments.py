@@ -106,8 +106,11 @@ def test_what_knows_no_segments_is_refused():
     ensemble.separators = SEPARATORS
     with pytest.raises(ValueError, match="--segment-separator is for plain beam search"):
         ensemble.generate([model, model], sample)
-    with pytest.raises(ValueError, match="dictionary has no <sep>: train on documents"):
-        build_generator(model, separator="<sep>")
+    for separator in ("<sep>", "</s>"):
+        with pytest.raises(ValueError, match=f"dictionary has no token {separator}: train on documents"):
+            build_generator(model, separator=separator)
+    assert FastSequenceGenerator.can_align(model)
+    assert not FastSequenceGenerator.can_align(lively(output_bias=True))
     with pytest.raises(ValueError, match="--print-alignment"):
         build_generator(model, separator="w3", print_alignment="soft")
     found = build_generator(model, separator="w3")

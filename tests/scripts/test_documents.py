@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from pipeline.text.segments import join_segments, split_segments
+from pipeline.text.segments import SEPARATOR, join_segments, split_segments
 from pipeline.translation.translator import Translator
 
 from ..commands import ROOT, one_line, run
@@ -108,7 +108,8 @@ def test_a_block_that_comes_back_with_other_or_empty_segments_is_translated_segm
 
 
 def test_a_text_is_cut_into_blocks_within_its_documents(documents):
-    translator = Translator(documents[1], engine="fairseq", documents=True)
+    translator = Translator(documents[1], engine="auto", documents=True)
+    assert translator.engine.hub.task.separator == SEPARATOR  # fairseq's search keeps segments together
     lines = [" ".join("a" * 1 for _ in range(n)) for n in (15, 15, 15, 0, 50, 3, 0)]
     assert translator.blocks(lines) == [[0, 1], [2], [4], [5]]  # 40 tokens at most, and a longer segment alone
     translator.engine.longest = 31  # with </s>

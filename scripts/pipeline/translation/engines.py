@@ -13,6 +13,7 @@ import torch
 from fairseq_rope.checkpoints.files import CheckpointError
 from fairseq_rope.checkpoints.model_folder import CHECKPOINT, overrides
 from fairseq_rope.checkpoints.multilingual import Direction
+from fairseq_rope.decoding.generator import FastSequenceGenerator
 from fairseq_rope.decoding.task import FastTranslationTask
 from fairseq_rope.export import engine, exported
 from fairseq_rope.translation import RoFormerModel
@@ -42,7 +43,7 @@ class Search:
     limit: int = LONGEST
     """Tokens of a translation before ``</s>``, at most."""
     separator: str = ""
-    """The token between the segments of documents, which fairseq's search then translates one for one."""
+    """The token between the segments of documents, which fairseq's search then keeps beside those of the source."""
 
 
 class FairseqEngine:
@@ -58,7 +59,12 @@ class FairseqEngine:
         most = search.max_tokens
         self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=most, **named)
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
-        self.hub.task.separator = search.separator
+        words = (self.hub.src_dict, self.hub.tgt_dict)
+        if search.separator and all(search.separator in side.indices for side in words):
+            if FastSequenceGenerator.can_align(self.hub.models[0]):
+                self.hub.task.separator = search.separator
+            else:
+                say("this model's search cannot align the segments: blocks that lose some are translated one by one")
         if direction.target_tag:
             self.hub.task.target_tag = self.hub.tgt_dict.index(direction.target_tag)
         self.hub.eval()
@@ -141,8 +147,8 @@ Engine = Union[FairseqEngine, CTranslate2Engine]
 def build_engine(
     name: str, folder: Path, direction: Direction, search: Search, quantization: Optional[str] = None
 ) -> Engine:
-    """The engine of this name. With ``auto``: CTranslate2, the faster one for sentences on a CPU, unless it cannot
-    translate them.
+    """The engine of this name. With ``auto``: for sentences on a CPU CTranslate2, the faster one, unless it cannot
+    translate them; for documents fairseq, whose search keeps segments together.
 
     Args:
         name: ``fairseq``, ``ctranslate2`` or ``auto``.

@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--lenpen", type=LENPEN, default="0.6", help="length penalty (default: 0.6)")
     text = (
         "program that translates: ctranslate2, which exports the model first, once per checkpoint; fairseq; or auto: "
-        "ctranslate2 for sentences on a CPU, if it is installed and knows the position encoding (default)"
+        "fairseq for documents, else ctranslate2 on a CPU, if it is installed and knows the encoding (default)"
     )
     parser.add_argument("--engine", choices=("auto", "fairseq", "ctranslate2"), default="auto", help=text)
     parser.add_argument("--quantization", help="number format for ctranslate2, such as int8 (default: float32)")
