@@ -64,7 +64,7 @@ class FairseqEngine:
             if FastSequenceGenerator.can_align(self.hub.models[0]):
                 self.hub.task.separator = search.separator
             else:
-                say("this model's search cannot align the segments: blocks that lose some are translated one by one")
+                say("the search cannot align segments in this model: blocks that lose some are translated by segments")
         if direction.target_tag:
             self.hub.task.target_tag = self.hub.tgt_dict.index(direction.target_tag)
         self.hub.eval()
