@@ -111,13 +111,13 @@ def _data(path: Path) -> Dict[str, Any]:
 def _test(run: Path, subset: str, metric: str) -> Dict[str, Any]:
     """A test set, as score.sh or evaluate.sh left it."""
     scored = read_scored(run / f"scores/{subset}.json", "remove it and call again", metric)
-    statistics = {"statistics": scored.statistics} if scored.statistics else {}
+    more = {"commit": scored.commit, "statistics": scored.statistics}
     return {
         "subset": subset,
         "sentences": scored.sentences,
         "settings": scored.settings,
         "scores": scored.scores,
-        **statistics,
+        **{name: value for name, value in more.items() if value},
     }
 
 

@@ -27,7 +27,7 @@ from ..settings import check_data, data_line
 from ..steps import Steps
 from ..tasks import TASKS
 from .generate import generate
-from .scored import Scored, averaged, check_subset, read_scored, run_parser
+from .scored import Scored, averaged, check_subset, head, read_scored, run_parser
 from .table import table
 
 VERSION = 3
@@ -98,8 +98,7 @@ def _evaluate_once(options: argparse.Namespace, checkpoint: Path) -> Scored:
         signature = f"fairseq-validate, {settings}{', each after <s>' if blocks.bos else ''}"
         found = figures(loss, perplexity, blocks, tokens, tokens / size if task.predicts_all else 0.0)
         scores = {key: {"score": score, "signature": signature} for key, score in found.items()}
-        head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
-        write_json(out, {**head, "sentences": lines, "scores": scores})
+        write_json(out, {**head(run, subset, settings, digest), "sentences": lines, "scores": scores})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.json"], work)
     return read_scored(out, f"remove it and run scripts/evaluate.sh --run {run} --data {data} again", task.metric)

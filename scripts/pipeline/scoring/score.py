@@ -32,7 +32,7 @@ from .generate import generate
 from .generated import count_cut, read_generated
 from .metrics import FAIRSEQ, Texts, score
 from .metrics.bleu import standard_bleu
-from .scored import Scored, averaged, check_subset, read_scored, run_parser
+from .scored import Scored, averaged, check_subset, head, read_scored, run_parser
 from .statistics import columns
 from .table import table
 
@@ -127,9 +127,8 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
         if cut := count_cut(generated, [*limits, *flags], sources):
             say(f"{subset}: {cut} of {len(texts)} translations are as long as the search allows, and may be cut")
         settings = ", ".join([f"beam {options.beam}, lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])])
-        head = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": digest}
         write_text(out.with_name(f"{subset}.hyp.{target}"), "".join(f"{text}\n" for text in texts))
-        write_json(out, {**head, **scores})
+        write_json(out, {**head(run, subset, settings, digest), **scores})
 
     steps.step(f"score-{subset}", [f"scores/{subset}.{end}" for end in ("json", f"hyp.{target}")], work)
     scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")

@@ -8,6 +8,8 @@ import msgspec
 
 from ..command import Failure, Parser, check_name, say, to_path, whole_number
 from ..files import read_as
+from ..paths import ROOT
+from ..provenance import code
 from ..settings import is_unfinished
 from ..steps import read_stamp
 from .statistics import COLUMNS, ROUNDED, bleu, rows
@@ -28,6 +30,7 @@ class Scored(msgspec.Struct):
     statistics: Dict[str, List[int]] = {}  # of each sentence: the columns of :mod:`.statistics`; BLEU comes with them
     chance: Dict[str, float] = {}  # of a classification: the scores of the most frequent label
     checkpoint: str = ""
+    commit: str = ""  # of the program that scored; the training may have had another
 
     @property
     def inconsistency(self) -> str:
@@ -52,6 +55,12 @@ def read_scored(path: Path, remedy: str, metric: str = BLEU) -> Scored:
     if reason := scored.inconsistency:
         raise Failure(f"{path} {reason}: {remedy}")
     return scored
+
+
+def head(run: Path, subset: str, settings: str, checkpoint: str) -> Dict[str, Any]:
+    """What a score file says of itself, with the hash of the checkpoint and the commit that scored it."""
+    known = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": checkpoint}
+    return {**known, "commit": code(ROOT)}
 
 
 def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:

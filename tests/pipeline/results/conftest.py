@@ -21,7 +21,8 @@ def finished(tmp_path):
     (run / "train.log").write_text("\n".join([*KILLED, *RESUMED]) + "\n")
     write_json(stamp_path(run, "train"), {"settings": "x"})
     write_json(stamp_path(run, "average"), {"settings": "average last 5", "averaged": 5})
-    write_json(run / "scores/test1.json", {"name": "run", "checkpoint": "0", **made_results.scored("test_x2", 0.2)})
+    said = {"name": "run", "checkpoint": "0", "commit": "c0ffee"}
+    write_json(run / "scores/test1.json", {**said, **made_results.scored("test_x2", 0.2)})
     prepared = {"pairs": {"train": 9, "valid": 2}, "cleaned": {"kept": 8}, "bpe": {"merges": 5}, "vocabulary": 7}
     prepared["command"] = "scripts/prepare.sh --train /a\\ b/train --test /a\\ b/news --merges 5 --out /a/data"
     (data / "prepare.json").write_text(json.dumps(prepared))

@@ -28,8 +28,8 @@ def test_a_result_file_has_what_the_report_needs(finished, tmp_path):
     command = "scripts/prepare.sh --train RAW/train --test RAW/news --merges 5 --out DATA"
     assert result["data"] == {**numbers, "command": command}
     test = result["tests"]["test_long"]
-    assert list(test) == ["subset", "sentences", "settings", "scores", "statistics"]
-    assert (test["subset"], test["statistics"]) == ("test1", STATISTICS)
+    assert list(test) == ["subset", "sentences", "settings", "scores", "commit", "statistics"]
+    assert (test["subset"], test["commit"], test["statistics"]) == ("test1", "c0ffee", STATISTICS)
     path = tmp_path / "r/x.json"
     write_json(path, result)
     assert read_json(path) == result and max(map(len, path.read_text().splitlines())) > 100, "a column on one line"
