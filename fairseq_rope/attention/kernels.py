@@ -1,5 +1,6 @@
 """The two products of attention, in the form that is fastest on each device."""
 
+import functools
 from contextlib import nullcontext
 from typing import Optional
 
@@ -9,8 +10,14 @@ from fairseq.modules.fairseq_dropout import FairseqDropout
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-SHORT = 24
-"""Queries and keys up to which two products with their gradients are faster than PyTorch's kernel on a CPU."""
+SHORT = 96
+"""Queries and keys up to which two products with their gradients are faster than PyTorch's kernel on a CPU.
+
+Up to twice as fast at 28; in fp32 as fast at the kernel's own sizes, 32 and 64.
+"""
+
+FEW = 16
+"""Rows below which products in bf16 are faster in fp32, even with instructions for bf16: those of decoding."""
 
 ON_GPU = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """PyTorch's kernels for GPUs without cuDNN's, which computes in half precision alone. It is left out for two reasons.
@@ -25,11 +32,22 @@ fp16, at about -29: that fits e^11, the largest number there.
 """
 
 
+@functools.cache
+def has_bf16_instructions() -> bool:
+    """Whether this processor multiplies in bf16 (AVX512_BF16, AMX); False where PyTorch cannot tell."""
+    return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", bool)())
+
+
+def is_slow(x: Tensor) -> bool:
+    """Whether many small products are faster in fp32: in half precision, on a CPU without instructions for it."""
+    if x.device.type != "cpu" or x.dtype not in (torch.bfloat16, torch.float16):
+        return False
+    return x.dtype == torch.float16 or x.size(-2) < FEW or not has_bf16_instructions()
+
+
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b``; on a CPU in fp32, except under autocast: many small products become up to 20 times as fast."""
-    if a.device.type != "cpu" or a.dtype not in (torch.bfloat16, torch.float16):
-        return torch.matmul(a, b)
-    return torch.matmul(a.float(), b.float()).type_as(a)
+    """``a @ b``, in fp32 where that :func:`is_slow` otherwise, except under autocast: up to 20 times as fast."""
+    return torch.matmul(a.float(), b.float()).type_as(a) if is_slow(a) else torch.matmul(a, b)
 
 
 def precise(logits: Tensor) -> Tensor:
@@ -38,7 +56,7 @@ def precise(logits: Tensor) -> Tensor:
 
 
 def computes_in_fp32(v: Tensor) -> bool:
-    """Whether :func:`scaled_dot_product_attention` converts half precision: on a CPU with gradients.
+    """Whether PyTorch's kernel gets fp32 in place of half precision: on a CPU with gradients.
 
     There its backward pass takes twice as long in half precision, up to some 200 tokens, conversions included.
     """
@@ -50,7 +68,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Attention that never holds all weights at once if PyTorch has a kernel for it.
 
-    It is computed in fp32 where :func:`computes_in_fp32`.
+    On a CPU, PyTorch has no kernel for dropout, and none that learns a mask. It then makes two products as well, but in
+    fp32 alone, and with a 32-bit random number for each weight, which takes a fifth of a training step with 512 tokens.
+    Without gradients its kernel stays, which is fairseq's to the bit.
 
     Args:
         q: ``(B, H, T, D)``.
@@ -62,26 +82,16 @@ def scaled_dot_product_attention(
     Returns:
         ``(B, H, T, D)``, of v's dtype.
     """
-    if not computes_in_fp32(v):
-        return _attention(q, k, v, mask, is_causal, scale, dropout)
-    with torch.autocast("cpu", enabled=False):
-        mask = None if mask is None else mask.float()
-        return _attention(q.float(), k.float(), v.float(), mask, is_causal, scale, dropout).type_as(v)
-
-
-def _attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], is_causal: bool, scale: float, dropout: FairseqDropout
-) -> Tensor:
-    """PyTorch's ``scaled_dot_product_attention``; on a CPU with dropout, or when short input learns, two products.
-
-    PyTorch has no kernel for dropout on a CPU. It does the same there, but draws a 32-bit number for each weight, which
-    takes a fifth of a training step with 512 tokens. Without gradients its kernel stays, which is fairseq's to the bit.
-    """
     p = dropout.p if dropout.training or dropout.apply_during_inference else 0.0
-    if v.device.type != "cpu" or torch.compiler.is_compiling() or not (p > 0 or _learns_short(q, k)):
+    by_products = v.device.type == "cpu" and not torch.compiler.is_compiling() and (p > 0 or _learns(q, k, mask))
+    if computes_in_fp32(v) and (is_slow(v) or not by_products):
+        with torch.autocast("cpu", enabled=False):
+            q, k, mask = q.float(), k.float(), None if mask is None else mask.float()
+            return scaled_dot_product_attention(q, k, v.float(), mask, is_causal, scale, dropout).type_as(v)
+    if not by_products:
         with sdpa_kernel(ON_GPU) if v.device.type == "cuda" and v.dtype != torch.float else nullcontext():
             return F.scaled_dot_product_attention(q, k, v, mask, p, is_causal, scale=scale)
-    logits = precise(product(q * scale, k.transpose(-2, -1)))
+    logits = precise(product(q.type_as(v) * scale, k.type_as(v).transpose(-2, -1)))
     if is_causal:
         mask = logits.new_full(logits.shape[-2:], float("-inf")).triu_(1)
     if mask is not None:
@@ -89,5 +99,7 @@ def _attention(
     return product(dropout(logits.softmax(dim=-1).type_as(v)), v)
 
 
-def _learns_short(q: Tensor, k: Tensor) -> bool:
-    return torch.is_grad_enabled() and max(q.size(-2), k.size(-2)) <= SHORT
+def _learns(q: Tensor, k: Tensor, mask: Optional[Tensor]) -> bool:
+    """Whether there are gradients for which two products are faster: of short texts, or of the mask."""
+    is_short = max(q.size(-2), k.size(-2)) <= SHORT
+    return torch.is_grad_enabled() and (is_short or (mask is not None and mask.requires_grad))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..unregistered import Unregistered
 from .base import PositionEncoding, SideConfig, TokenPositions
-from .relative import check_distance, distance_rows, products_with_rows
+from .relative import check_distance, distance_rows, of_pairs, products_with_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
@@ -72,19 +72,19 @@ class DisentangledEncoding(PositionEncoding):
         return {
             "row": row,
             "relative_keys": F.embedding((-rows + span).clamp(0, 2 * span - 1), self.table),  # (R, C): d(i, j)
-            "relative_queries": F.embedding((rows + span).clamp(0, 2 * span - 1), self.table),  # (R, C): d(j, i)
+            "relative_queries": F.embedding((rows.flip(0) + span).clamp(0, 2 * span - 1), self.table),  # d(j, i)
         }
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         row, heads = context["row"], (self.config.num_heads, -1)
         relative_q = layer.q_proj(context["relative_queries"]).unflatten(-1, heads).transpose(0, 1)  # (H, R, D)
         products = products_with_rows(q, context["relative_keys"], layer.k_proj)  # (B, H, T, R)
-        content_to_position = products.gather(-1, row.expand(*q.shape[:3], -1))
+        content_to_position = of_pairs(products, row)
         if q.size(2) == 1 and relative_q.size(1) == k.size(2):  # one row for each key: R = S
-            position_to_content = (k * relative_q).sum(-1)[:, :, None]  # (B, H, 1, S)
+            position_to_content = (k * relative_q.flip(1)).sum(-1)[:, :, None]  # (B, H, 1, S)
         else:
-            products = k @ relative_q.transpose(-2, -1)  # (B, H, S, R)
-            position_to_content = products.gather(-1, row.mT.expand(*k.shape[:3], -1)).transpose(-2, -1)
+            products = k @ relative_q.transpose(-2, -1)  # (B, H, S, R), of i - j in ascending order
+            position_to_content = of_pairs(products, (products.size(-1) - 1 - row).mT).transpose(-2, -1)
         return (content_to_position + position_to_content) * self.logit_scale(q.size(-1))
 
 

@@ -76,6 +76,26 @@ def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor
     return products.transpose(0, 1)[:, :, None]
 
 
+def of_pairs(products: Tensor, row: Tensor) -> Tensor:
+    """Each pair's number among those of all distances: ``(B, H, T, R)`` -> ``(B, H, T, S)``.
+
+    Of evenly spaced positions it is a view: a pair's row lies one further to the left for the next query
+    (Transformer-XL, appendix B).
+
+    Args:
+        products: of each query with the rows of :func:`distance_rows`.
+        row: the place of each pair among them, ``(1, 1, T, S)``.
+    """
+    (queries, keys), distances = row.shape[-2:], products.size(-1)
+    if queries == 1 and keys == distances:
+        return products
+    if distances != queries + keys - 1:  # sampled positions
+        return products.gather(-1, row.expand(*products.shape[:2], -1, -1))
+    products = products.contiguous()
+    strides = (*products.stride()[:2], distances - 1, 1)
+    return products.as_strided((*products.shape[:3], keys), strides, products.storage_offset() + queries - 1)
+
+
 def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance: int) -> Tensor:
     """The bucket of each distance ``j - i`` (Raffel et al. 2020, section 2.1), in ``[0, buckets)``.
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import PositionEncoding, SideConfig, TokenPositions
-from .relative import distance_rows, products_with_rows
+from .relative import distance_rows, of_pairs, products_with_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
@@ -48,4 +48,5 @@ class TransformerXLEncoding(PositionEncoding):
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         q = (q + (context["v"] - context["u"])[:, None]) * self.logit_scale(q.size(-1))
         products = products_with_rows(q, context["sinusoids"], layer)  # (B, H, T, R), terms (b) and (d)
-        return products.gather(-1, context["row"].expand(*q.shape[:3], -1))
+        bias = of_pairs(products, context["row"])
+        return bias if bias.is_cpu else bias.contiguous()  # for PyTorch's kernels

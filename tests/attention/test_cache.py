@@ -8,6 +8,7 @@ from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import EncoderAttention
 from fairseq_rope.attention.cache import ROOM, KeyValueCache, tails
+from fairseq_rope.attention.kernels import SHORT
 
 from ..helpers import DEVICES, randomised
 
@@ -124,7 +125,7 @@ def test_beams_that_share_keys_equal_fairseqs_attention_with_repeated_keys(dtype
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_long_pairs_learn_as_in_fairseqs_attention(device):
-    for queries, keys in ((70, 61), (3, 5)):
+    for queries, keys in ((SHORT + 1, 61), (3, 5)):
         ours, stock = (layer.train() for layer in attentions(device))
         query, encoder = torch.randn(queries, 3, 16, device=device), torch.randn(keys, 3, 12, device=device)
         padding = torch.arange(keys, device=device) >= torch.tensor([[keys], [keys - 2], [1]], device=device)
@@ -136,7 +137,7 @@ def test_long_pairs_learn_as_in_fairseqs_attention(device):
         for output in outputs:
             output.square().sum().backward()
         learned = [[each.grad for each in (*pair, *layer.parameters())] for layer, pair in zip((ours, stock), given)]
-        torch.testing.assert_close([outputs[0], *learned[0]], [outputs[1], *learned[1]], rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close([outputs[0], *learned[0]], [outputs[1], *learned[1]], rtol=1e-3, atol=3e-3)
         assert torch.equal(*outputs) == (queries == 3)
 
 
