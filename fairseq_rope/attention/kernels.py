@@ -75,7 +75,7 @@ def scaled_dot_product_attention(
     Args:
         q: ``(B, H, T, D)``.
         k, v: ``(B, H, S, D)``.
-        mask: added to the scaled logits, broadcastable to ``(B, H, T, S)`` and of q's dtype, or None.
+        mask: added to the scaled logits, broadcastable to ``(B, H, T, S)``, or None.
         is_causal: a query sees no later key; only without ``mask``, where T = S.
         dropout: of the weights.
 
@@ -86,9 +86,10 @@ def scaled_dot_product_attention(
     by_products = v.device.type == "cpu" and not torch.compiler.is_compiling() and (p > 0 or _learns(q, k, mask))
     if computes_in_fp32(v) and (is_slow(v) or not by_products):
         with torch.autocast("cpu", enabled=False):
-            q, k, mask = q.float(), k.float(), None if mask is None else mask.float()
-            return scaled_dot_product_attention(q, k, v.float(), mask, is_causal, scale, dropout).type_as(v)
+            q, k, values = q.float(), k.float(), v.float()
+            return scaled_dot_product_attention(q, k, values, mask, is_causal, scale, dropout).type_as(v)
     if not by_products:
+        mask = None if mask is None else mask.type_as(q)
         with sdpa_kernel(ON_GPU) if v.device.type == "cuda" and v.dtype != torch.float else nullcontext():
             return F.scaled_dot_product_attention(q, k, v, mask, p, is_causal, scale=scale)
     logits = precise(product(q.type_as(v) * scale, k.type_as(v).transpose(-2, -1)))

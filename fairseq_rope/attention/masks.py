@@ -42,7 +42,7 @@ def merge_masks(
         hides_keys: whether ``bias`` has -inf.
 
     Returns:
-        Broadcastable to ``(B, H, T, S)`` and of q's dtype; None if there is nothing to add.
+        Broadcastable to ``(B, H, T, S)``, of q's dtype or wider; None if there is nothing to add.
     """
     mask = bias
     if attn_mask is not None:
@@ -55,4 +55,4 @@ def merge_masks(
             padding = padding & ~(alone & torch.eye(q.size(-2), dtype=torch.bool, device=q.device))
         zero_or_mask = q.new_zeros(()) if mask is None else mask
         mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
-    return None if mask is None else mask.type_as(q)
+    return mask

@@ -182,7 +182,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         Args:
             q: ``(B, H, T, D)``.
             k, v: ``(B, H, S, D)``.
-            mask: added to the scaled logits, broadcastable to ``(B, H, T, S)`` and of q's dtype, or None.
+            mask: added to the scaled logits, broadcastable to ``(B, H, T, S)``, or None.
             context: the result of the encoding's ``prepare``.
 
         Returns:
@@ -190,9 +190,11 @@ class PositionalMultiheadAttention(MultiheadAttention):
         """
         scale = self.encoding.logit_scale(self.head_dim)
         logits = precise(product(q * scale, k.transpose(-2, -1)))
-        weights = (logits if mask is None else logits + mask).softmax(dim=-1)
-        dropped = self.dropout_module(weights.type_as(q))
-        out = product(dropped, v)
+        if mask is not None:
+            logits += mask
+        weights = logits.softmax(dim=-1)
+        dropped = self.dropout_module(weights)
+        out = product(dropped.type_as(v), v)
         value_bias = self.encoding.value_bias(dropped, self.position, **context)
         return (out if value_bias is None else out + value_bias), weights
 

@@ -65,17 +65,12 @@ class RelativeEncoding(PositionEncoding):
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         products = (q * self.logit_scale(q.size(-1))) @ layer.keys.transpose(-2, -1)  # (B, H, T, 2 clip + 1)
-        return products.to(_precise(q)).gather(-1, context["row"].expand(*q.shape[:3], -1)).type_as(q)
+        products = products.to(torch.promote_types(products.dtype, torch.float))
+        return products.gather(-1, context["row"].expand(*q.shape[:3], -1))
 
     def value_bias(self, weights: Tensor, layer: Any, **context: Tensor) -> Optional[Tensor]:
         if layer.values is None:
             return None
-        precise = weights.to(_precise(weights))
-        by_row = precise.new_zeros(*weights.shape[:3], layer.values.size(1))  # (B, H, T, 2 clip + 1)
-        by_row = by_row.scatter_add(-1, context["row"].expand_as(weights), precise)
-        return by_row.type_as(weights) @ layer.values
-
-
-def _precise(x: Tensor) -> torch.dtype:
-    """fp32, or more if ``x`` has more."""
-    return torch.promote_types(x.dtype, torch.float)
+        by_row = weights.new_zeros(*weights.shape[:3], layer.values.size(1))  # (B, H, T, 2 clip + 1)
+        by_row = by_row.scatter_add(-1, context["row"].expand_as(weights), weights)
+        return by_row.type_as(layer.values) @ layer.values

@@ -148,7 +148,7 @@ def test_the_far_keys_of_shaws_attention_add_up_in_fp32(device):
         layer = layer.to(dtype)
         with Sums():
             bias = encoding.logit_bias(q.to(dtype), None, layer, row=row)
-            values = encoding.value_bias(weights.to(device, dtype), layer, row=row)
+            values = encoding.value_bias(weights.to(device), layer, row=row)
             found.append((values, *torch.autograd.grad(bias.mean(), [layer.keys])))
     assert types == {torch.float}
     for precise, half in zip(*found):
