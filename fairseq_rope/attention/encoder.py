@@ -6,15 +6,22 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from .cache import IncrementalState
-from .kernels import SHORT, precise, product, scaled_dot_product_attention
+from .kernels import precise, product, scaled_dot_product_attention
 from .masks import merge_masks
+
+LONG = 64 * 64
+"""Weights of a pair of texts from which :func:`.kernels.scaled_dot_product_attention` is faster in training.
+
+On a CPU (one thread, an encoder and decoder 128 wide) a step of 256 tokens is 1.17 times as fast, of 64 1.03 to 1.08
+times; of 20, it would take up to 1.1 times as long in bf16.
+"""
 
 
 class EncoderAttention(MultiheadAttention):
     """fairseq's attention to the encoder; in decoding, several beams can share one set of keys and values.
 
     The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``. In training,
-    pairs of long texts go to PyTorch's kernel, which forms no weights; evaluation equals fairseq's to the bit.
+    pairs of long texts take the way of self-attention; evaluation equals fairseq's to the bit.
     """
 
     def forward(
@@ -33,7 +40,7 @@ class EncoderAttention(MultiheadAttention):
         """As in fairseq's class, also for ``query`` ``(1, B x beams, C)`` with cached keys of B sentences."""
         plain = not (need_weights or need_head_weights or before_softmax or attn_mask is not None)
         learns = self.training and plain and incremental_state is None
-        if learns and key is not None and value is not None and max(len(query), len(key)) > SHORT:
+        if learns and key is not None and value is not None and len(query) * len(key) >= LONG:
             q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
             return self._attend_in_full(q, k, v, key_padding_mask), None
         cache = self._get_input_buffer(incremental_state)

@@ -42,7 +42,7 @@ def merge_masks(
         hides_keys: whether ``bias`` has -inf.
 
     Returns:
-        Broadcastable to ``(B, H, T, S)``, of q's dtype or wider; None if there is nothing to add.
+        Broadcastable to ``(B, H, T, S)``, of any floating dtype; None if there is nothing to add.
     """
     mask = bias
     if attn_mask is not None:

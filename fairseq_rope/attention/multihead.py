@@ -30,8 +30,8 @@ class PositionalMultiheadAttention(MultiheadAttention):
     """fairseq's self-attention with the position term of an encoding.
 
     Parameters, their names and initialisation are those of :class:`fairseq.modules.MultiheadAttention`, so that
-    checkpoints convert. The kernel is PyTorch's ``scaled_dot_product_attention``. The attention weights exist only when
-    the caller asks for them.
+    checkpoints convert. The kernel is PyTorch's ``scaled_dot_product_attention``, except where two products are faster
+    (:mod:`.kernels`).
 
     Args:
         embed_dim: C.

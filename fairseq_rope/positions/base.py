@@ -255,7 +255,7 @@ class PositionEncoding(nn.Module):
         """The term added to the attention's output ``(B, H, T, D)``, or None.
 
         Args:
-            weights: ``(B, H, T, S)``, after dropout, in fp32 or fp64.
+            weights: ``(B, H, T, S)``, after dropout, in fp32 or fp64 also where the model has half precision.
             layer: what :meth:`build_layer` made for this layer.
         """
         return None

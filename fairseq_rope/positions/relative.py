@@ -89,7 +89,7 @@ def of_pairs(products: Tensor, row: Tensor) -> Tensor:
     (queries, keys), distances = row.shape[-2:], products.size(-1)
     if queries == 1 and keys == distances:
         return products
-    if distances != queries + keys - 1:  # sampled positions
+    if distances != queries + keys - 1 or torch.compiler.is_compiling():  # sampled positions, or unknown lengths
         return products.gather(-1, row.expand(*products.shape[:2], -1, -1))
     products = products.contiguous()
     strides = (*products.stride()[:2], distances - 1, 1)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 
-from fairseq_rope.attention import PositionalMultiheadAttention
+from fairseq_rope.attention import PositionalMultiheadAttention, kernels
 from fairseq_rope.attention.kernels import FEW, SHORT, is_slow, scaled_dot_product_attention
 from fairseq_rope.attention.masks import merge_masks
 from fairseq_rope.positions import PositionEncoding
@@ -153,10 +153,12 @@ def test_dropout_is_applied_in_training_and_where_it_is_retained(length):
 
 
 @LENGTHS
-def test_half_precision_learns_in_fp32_also_under_autocast(length):
+@pytest.mark.parametrize("instructions", [False, True])
+def test_half_precision_learns_in_fp32_also_under_autocast(length, instructions, monkeypatch):
     """Rounded once, at the end; with instructions for bf16, short texts learn in bf16."""
     q, k, v = torch.randn(3, B, H, length, C // H).bfloat16().requires_grad_().unbind()
     mask, dropout = torch.randn(length, length).bfloat16(), CpuDropout(0.0)
+    monkeypatch.setattr(kernels, "has_bf16_instructions", lambda: instructions)
     precise = scaled_dot_product_attention(*(x.float() for x in (q, k, v)), mask.float(), False, 0.3, dropout)
     for enabled in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
