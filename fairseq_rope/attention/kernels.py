@@ -70,9 +70,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Attention that never holds all weights at once if PyTorch has a kernel for it.
 
-    On a CPU, PyTorch has no kernel for dropout, and none that learns a mask. There it makes two products, too, but in fp32
-    alone, and with a 32-bit random number for each weight, which takes a fifth of a training step with 512 tokens. Without
-    gradients and dropout its kernel stays, which is fairseq's to the bit.
+    On a CPU, PyTorch has no kernel for dropout, and none that learns a mask. There it makes two products, too, but in
+    fp32 alone, and with a 32-bit random number for each weight, which takes a fifth of a training step with 512 tokens.
+    Without gradients and dropout its kernel stays, which is fairseq's to the bit.
 
     Args:
         q: ``(B, H, T, D)``.
