@@ -86,13 +86,13 @@ def of_pairs(products: Tensor, row: Tensor) -> Tensor:
         products: of each query with the rows of :func:`distance_rows`.
         row: the place of each pair among them, ``(1, 1, T, S)``.
     """
-    (queries, keys), distances = row.shape[-2:], products.size(-1)
-    if queries == 1 and keys == distances:
+    (queries, keys), rows = row.shape[-2:], products.size(-1)
+    if queries == 1 and keys == rows:
         return products
-    if distances != queries + keys - 1 or torch.compiler.is_compiling():  # sampled positions, or unknown lengths
+    if rows != queries + keys - 1 or torch.compiler.is_compiling():  # sampled positions, or unknown lengths
         return products.gather(-1, row.expand(*products.shape[:2], -1, -1))
     products = products.contiguous()
-    strides = (*products.stride()[:2], distances - 1, 1)
+    strides = (*products.stride()[:2], rows - 1, 1)
     return products.as_strided((*products.shape[:3], keys), strides, products.storage_offset() + queries - 1)
 
 
