@@ -38,8 +38,9 @@ def has_bf16_instructions() -> bool:
     return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", bool)())
 
 
-def is_slow(x: Tensor) -> bool:
-    """Whether products are made in fp32: in half precision on a CPU, except of many rows in bf16 with instructions."""
+def multiplies_in_fp32(x: Tensor) -> bool:
+    """Whether products with ``x`` are made in fp32: of half precision on a CPU, but for many rows in bf16 where it has
+    instructions."""
     if x.device.type != "cpu" or x.dtype not in (torch.bfloat16, torch.float16):
         return False
     if x.dtype == torch.float16 or torch.compiler.is_compiling():  # a program for all lengths
@@ -48,8 +49,8 @@ def is_slow(x: Tensor) -> bool:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b``, in fp32 where that :func:`is_slow` otherwise, except under autocast: up to 20 times as fast."""
-    return torch.matmul(a.float(), b.float()).type_as(a) if is_slow(a) else torch.matmul(a, b)
+    """``a @ b``, except under autocast in fp32 where that is faster, up to 20 times: :func:`multiplies_in_fp32`."""
+    return torch.matmul(a.float(), b.float()).type_as(a) if multiplies_in_fp32(a) else torch.matmul(a, b)
 
 
 def precise(logits: Tensor) -> Tensor:
@@ -86,7 +87,7 @@ def scaled_dot_product_attention(
     """
     p = dropout.p if dropout.training or dropout.apply_during_inference else 0.0
     by_products = v.device.type == "cpu" and not torch.compiler.is_compiling() and (p > 0 or _learns(q, k, mask))
-    if computes_in_fp32(v) and (is_slow(v) or not by_products):
+    if computes_in_fp32(v) and (multiplies_in_fp32(v) or not by_products):
         with torch.autocast("cpu", enabled=False):
             q, k, values = q.float(), k.float(), v.float()
             return scaled_dot_product_attention(q, k, values, mask, is_causal, scale, dropout).type_as(v)

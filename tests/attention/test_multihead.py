@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 
 from fairseq_rope.attention import PositionalMultiheadAttention, kernels
-from fairseq_rope.attention.kernels import FEW, SHORT, is_slow, scaled_dot_product_attention
+from fairseq_rope.attention.kernels import FEW, SHORT, multiplies_in_fp32, scaled_dot_product_attention
 from fairseq_rope.attention.masks import merge_masks
 from fairseq_rope.positions import PositionEncoding
 from fairseq_rope.training.dropout import CpuDropout
@@ -163,7 +163,7 @@ def test_half_precision_learns_in_fp32_also_under_autocast(length, instructions,
     for enabled in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             out = scaled_dot_product_attention(q, k, v, mask, False, 0.3, dropout)
-        if is_slow(v) or length > SHORT:
+        if multiplies_in_fp32(v) or length > SHORT:
             assert torch.equal(out, precise.bfloat16())
         assert_near([out], [precise], torch.bfloat16)
 
