@@ -96,16 +96,6 @@ def test_a_search_prints_the_alignments_that_were_learned(full_context):
         assert hypothesis["alignment"] == expected and len(expected) > 1
 
 
-def test_without_alignments_weights_are_formed_only_if_they_are_asked_for():
-    batch = sample()["net_input"]
-    for encoding in ENCODINGS:
-        model = build_with(encoding)
-        assert model(**batch)[1]["attn"] == [None]
-        (weights,) = model(**batch, alignment_layer=1)[1]["attn"]
-        assert weights.shape == (2, 6, 8)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 6))
-
-
 WITH_ALIGNMENT = "label_smoothed_cross_entropy_with_alignment"
 
 

@@ -7,10 +7,7 @@ import sys
 import pytest
 import torch
 
-from pipeline.translation.engines import Search
-from pipeline.translation.translator import Translator
-
-from .commands import ENVIRONMENT, ROOT, TRAIN, fairseq, hypotheses, one_line, parameters, run
+from .commands import ENVIRONMENT, ROOT, TRAIN, fairseq, hypotheses, parameters, run
 from .training.test_updates import FUSED
 
 pytestmark = pytest.mark.slow
@@ -92,18 +89,6 @@ def test_a_new_encoding_takes_one_file_one_registry_line_and_one_test_row(data, 
     assert trained.item() != 0.25 and abs(trained.item() - 0.25) < 0.02
 
 
-def test_options_of_training_and_of_encodings_and_a_user_dir_relative_to_the_root_of_the_clone(data, tmp_path):
-    flags = ["--fp16", "--fp16-init-scale", "4", "--checkpoint-activations"]
-    flags += "--decoder-position sinusoidal --rope-layout half --rope-dim 4 --rope-base 500".split()
-    command = ["--arch", "roformer_tiny", *TRAIN, "--max-update", 2, "--save-dir", tmp_path, *flags]
-    log = run("fairseq-train", data / "bin", "--user-dir", "fairseq_rope", *command)
-    assert '"valid_num_updates": "2"' in log.stderr + log.stdout
-    assert parameters(tmp_path / "checkpoint_last.pt")["encoder.embed_tokens.weight"].isfinite().all()
-    saved = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)["cfg"]["model"]
-    assert (saved.rope_layout, saved.rope_dim, saved.rope_base) == ("half", 4, 500.0)
-    assert (saved.encoder_position, saved.decoder_position) == ("rope", "sinusoidal")
-
-
 def test_generate_interactive_validate_and_translate_agree(data, trained, corpus):
     path = ["--path", trained / "checkpoint.pt"]
     search = ["--beam", 4, "--lenpen", 0.6, "--required-batch-size-multiple", 1]
@@ -119,32 +104,6 @@ def test_generate_interactive_validate_and_translate_agree(data, trained, corpus
     raw = (corpus / "test.en").read_text()
     translated = run("scripts/translate.sh", trained, "--engine", "fairseq", input="\n" + raw).stdout
     assert translated == "\n" + scored  # an empty line stays empty
-
-
-@pytest.mark.long
-def test_several_languages_in_one_model(data, tmp_path):
-    pytest.importorskip("ctranslate2")
-    languages = ["--task", "translation_multi_simple_epoch", "--lang-pairs", "en-de,de-en", "--langs", "en,de"]
-    languages += ["--encoder-langtok", "src", "--decoder-langtok"]
-    fairseq("train", data, *languages, "--arch", "roformer_tiny", *TRAIN, "--max-update", 50, "--save-dir", tmp_path)
-    search = ["-s", "de", "-t", "en", "--beam", 1, "--max-len-b", 50, "--required-batch-size-multiple", 1]
-    done = fairseq("generate", data, *languages, *search, "--path", tmp_path / "checkpoint_last.pt")
-    expected = hypotheses(done.stdout)
-    model = tmp_path / "model"
-    model.mkdir()
-    shutil.copy(tmp_path / "checkpoint_last.pt", model / "checkpoint.pt")
-    shutil.copy(data / "bin/dict.en.txt", model / "dict.txt")
-    for name in ("prepare.json", "bpecodes"):
-        shutil.copy(data / name, model)
-    sources = (data / "bpe/test.de").read_text().splitlines()
-    for engine in ("fairseq", "ctranslate2"):
-        translator = Translator(model, Search(1), engine=engine, source="de", target="en")
-        found, _ = translator.engine.search(sources)
-        # fairseq-generate ends 49 tokens behind the tag, and removes the tag wherever it is
-        cut = [" ".join(token for token in tokens.split()[:49] if token != "__en__") for tokens in found]
-        assert cut == [expected[f"H-{i}"] for i in range(len(sources))], engine
-    run("scripts/translate.sh", model, "--target-lang", "de", "--beam", 1, input="A dog.\n")
-    one_line(run("scripts/translate.sh", model, input="A dog.\n", fails=True), "--source-lang and --target-lang")
 
 
 def test_from_python(data, trained):

@@ -5,15 +5,13 @@ import re
 
 import pytest
 import torch
-import yaml
 from fairseq.data import Dictionary
 
 from fairseq_rope import RoFormerLanguageModel, RoFormerMaskedModel
-from fairseq_rope.architectures import match_architectures
 from fairseq_rope.masked_hub import MaskedHub
 from fairseq_rope.positions import POSITIONS
 
-from .commands import ROOT, USER_DIR, parameters, run
+from .commands import USER_DIR, parameters, run
 from .helpers import BOS, ENCODINGS, EOS, FP32, PAD, build, build_with, sentences
 from .model_folders import binarise
 
@@ -57,14 +55,6 @@ def test_the_special_symbol_of_language_models_begins_a_text(kind):
     replaced = position.positions_of(torch.tensor([[PAD, 9, BOS, EOS]])).special.tolist()
     assert replaced == [[False, kind == "mlm", kind == "lm", False]]
     assert build_with("tupe_a").decoder.position.config.special_idx == EOS
-
-
-def test_linear_attention_has_no_dropout_and_performers_features_at_the_size_of_enwik8():
-    architectures = match_architectures(["*_linear*_lm_*"])
-    assert len(architectures) == 2 * 4
-    for arch in architectures:
-        features = build(arch, decoder_embed_dim=48, decoder_layers=1).decoder.layers[0].self_attn.position
-        assert type(features).__name__ == ("RandomFeatures" if arch.endswith("enwik8") else "PositiveUnits")
 
 
 def write_texts(folder, lines, words=None):
@@ -158,21 +148,6 @@ def test_a_causal_model_trains_resumes_is_evaluated_and_generates(texts, tmp_pat
     model = RoFormerLanguageModel.from_pretrained(str(path.parent), path.name, str(texts / "texts"))
     assert model.models[0].decoder.position.config.max_positions == 32
     assert model.sample("the old king", beam=2, max_len_b=9).startswith("the old king")
-
-
-@pytest.mark.slow
-def test_a_language_model_of_a_configuration_trains_and_is_evaluated(texts, tmp_path):
-    pages = [(ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("compatibility", "language-models")]
-    found = [re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) for page in pages]
-    whole, changed = (yaml.safe_load(text) for (text,) in found)  # the second page has the sections that differ
-    (tmp_path / "causal.yaml").write_text(yaml.safe_dump({**whole, **changed}), encoding="utf-8")
-    train = ["fairseq-hydra-train", "--config-dir", tmp_path, "--config-name", "causal"]
-    train += [f"common.user_dir={USER_DIR}", f"task.data={texts / 'texts'}"]
-    train += [f"+model.decoder_{name}={size}" for name, size in dict(layers=1, embed_dim=32, attention_heads=4).items()]
-    run(*train, "optimization.max_update=2", "task.tokens_per_sample=32", cwd=tmp_path)
-    options = ["--path", tmp_path / "checkpoints/checkpoint_last.pt", "--tokens-per-sample", 32, "--batch-size", 4]
-    options += ["--context-window", 16]  # the task's blocks are shorter than the model's longest text
-    assert "Perplexity" in last_line(tool("eval-lm", texts / "texts", *options, "--gen-subset", "valid"))
 
 
 def test_encodings_made_for_length_begin_with_their_papers_values_in_masked_models():

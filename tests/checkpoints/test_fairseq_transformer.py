@@ -140,7 +140,10 @@ def test_the_checkpoint_of_an_older_version_converts_and_keeps_its_extra_numbers
 @STOCK_EVALUATES  # the official one has parameters for its fast path, which end here
 def test_the_optimizers_state_is_kept_only_where_the_parameters_are_the_same():
     state = checkpoint("transformer_tiny")
-    assert convert_checkpoint(state, "plugin")["last_optimizer_state"] == {"steps": 3}
+    converted = convert_checkpoint(state, "plugin")
+    assert converted["last_optimizer_state"] == {"steps": 3}
+    names = [[name for name, _ in model_of(each).named_parameters()] for each in (state, converted)]
+    assert names[0] == names[1]  # by whose order fairseq keeps it
     assert "last_optimizer_state" not in convert_checkpoint(checkpoint("transformer_tiny", **BOTH_LEARNED), "plugin")
     state["model"]["encoder.layers.0.self_attn.in_proj_weight"] = torch.zeros(96, 32)
     assert "last_optimizer_state" not in convert_checkpoint(state, "plugin")

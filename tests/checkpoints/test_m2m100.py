@@ -10,7 +10,7 @@ from fairseq_rope.checkpoints.hugging_face.m2m100 import LANGUAGES
 from fairseq_rope.checkpoints.model_folder import load_model, read_direction
 from fairseq_rope.checkpoints.multilingual import Direction
 
-from ..commands import ROOT, failure
+from ..commands import ROOT
 from .test_marian import CONFIG, WIDTH, safetensors, tensors
 
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -62,15 +62,3 @@ def test_a_folder_becomes_a_model_of_many_languages(folder, tmp_path):
     tag = len(words) + (LANGUAGES.index("de") if path.name == "m2m100" else 0)
     for word, row in ((words[9], 9), (direction.target_tag, tag), ("madeupword0001", len(given) - 1)):
         assert torch.equal(encoder.embed_tokens.weight[encoder.dictionary.index(word)], given[row])
-
-
-def test_what_does_not_fit_is_refused(folder, tmp_path, capsys):
-    path = folder[0]
-    convert = "convert", path, "--to", "plugin", "--out", tmp_path / "run"
-    config = json.loads((path / "config.json").read_text())
-    written(path, "config", {**config, "vocab_size": 9})
-    assert "does not fit the tokenizer" in failure(capsys, *convert)
-    written(path, "config", config)
-    (path / "sentencepiece.bpe.model").unlink()
-    assert "sentencepiece.bpe.model: missing" in failure(capsys, *convert)
-    assert not (tmp_path / "run").exists()

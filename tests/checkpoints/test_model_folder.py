@@ -59,23 +59,6 @@ def test_a_source_longer_than_a_batch_is_a_batch_of_its_own(folder):
     assert short.search(sources) == whole.search(sources)
 
 
-@pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
-def test_translations_at_the_limit_of_the_search_are_counted(tmp_path, engine):
-    """A model that never chooses ``</s>`` fills the positions of each translation."""
-    limited = run_folder(tmp_path / "limited", "roformer_tiny", "--max-target-positions", "6")
-    state = torch.load(limited / "checkpoint.pt", weights_only=True)
-    weights = state["model"]
-    last = max(name for name in weights if name.endswith("final_layer_norm.bias") and name.startswith("decoder"))
-    weights[last].fill_(1)  # the features of each position sum to the width of the model,
-    weights["decoder.embed_tokens.weight"][2] = -10  # so the score of </s> is -10 times that width
-    torch.save(state, limited / "checkpoint.pt")
-    (limited / "prepare.json").write_text(json.dumps({"sha256": {}, "subwords": "none"}))
-    translator = Translator(limited, engine=engine)
-    for sentences in (["w1 w2", "", "w3"], ["w4"], [""]):
-        translator.search(translator.split(sentences))
-        assert translator.cut == sum(map(bool, sentences))
-
-
 def test_a_whole_folder_says_how_text_is_split(folder):
     prepared = read_prepared(folder, REMEDY)
     assert prepared.hyphens_kept and prepared.vocabulary_threshold == 2

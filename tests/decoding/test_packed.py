@@ -68,14 +68,6 @@ def test_a_training_drops_the_copies_and_a_copy_of_the_model_has_none():
     assert model.decoder.decoding_copies is None
 
 
-def test_hypotheses_serve_in_a_training():
-    model = lively()
-    (best, *_), *_ = translated(model)
-    best["tokens"] += 0
-    model.train()
-    model.decoder.embed_tokens(best["tokens"]).sum().backward()
-
-
 def test_who_listens_to_a_module_hears_every_step():
     model, heard = lively(), []
     model.decoder.layers[1].fc1.register_forward_hook(lambda *_: heard.append(1))

@@ -1,7 +1,5 @@
 """Export and translation with CTranslate2 as a user calls them."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 
@@ -42,17 +40,6 @@ def test_the_exported_folder_works_with_the_engine_alone(untrained, tmp_path, ca
     assert (tmp_path / "same/config.json").read_bytes() == (tmp_path / "out/config.json").read_bytes()
 
 
-@pytest.mark.slow
-def test_both_engines_translate_alike(trained, corpus):
-    """Also where the model, which knows little, goes on until the limit; without beams, whose ends differ."""
-    raw = (corpus / "test.en").read_text(encoding="utf-8")
-    found, expected = (
-        run("scripts/translate.sh", trained, "--beam", 1, "--engine", engine, input="\n" + raw).stdout
-        for engine in ("ctranslate2", "fairseq")
-    )
-    assert found == expected and found[0] == "\n" and found.count("\n") == 1 + raw.count("\n")
-
-
 @pytest.mark.parametrize("arch", ["roformer_tiny", "tupe_r_tiny"])
 def test_the_faster_engine_translates_by_itself_where_it_can(arch, tmp_path, capsys):
     model, words = run_folder(tmp_path / "run", arch), ["w1 w2 w3"]
@@ -76,16 +63,6 @@ def test_the_export_is_made_once_for_each_checkpoint_quantisation_and_version(un
     assert (second / "model.bin").exists() and second != first
     monkeypatch.setattr("fairseq_rope.export.VERSION", 0)
     assert exported(untrained) != second and not second.exists()
-
-
-def test_three_first_calls_at_once_have_one_export(untrained):
-    with ThreadPoolExecutor(3) as pool:
-        (out,) = set(pool.map(exported, [untrained] * 3))
-    assert [path.name for path in (untrained / "ctranslate2").iterdir()] == [out.name]
-    model = out / "model.bin"
-    model.write_bytes(model.read_bytes()[:1000])
-    with pytest.raises(ValueError, match=str(out)):  # a damaged one is named
-        CTranslate2Engine(untrained, Direction("en", "de"), Search())
 
 
 def test_where_the_model_folder_is_read_only_the_export_is_in_the_cache(untrained, tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """Export to CTranslate2: the engine computes what fairseq does, and what it lacks is refused with the reason."""
 
-import json
-
 import pytest
 import torch
 
@@ -114,17 +112,6 @@ def test_all_quantisations_translate_and_leave_the_model_as_it_was(tmp_path):
         assert largest_difference(model, translator, some(5, 9), some(7, 12)) < exact, quantization
         sizes[quantization] = (folder / "out/model.bin").stat().st_size
     assert sizes["int8"] < sizes["float32"] / 1.5
-
-
-def test_the_folder_holds_the_words_the_special_symbols_and_the_longest_sentences(tmp_path):
-    model = felt()
-    exported(model, tmp_path)
-    config = json.loads((tmp_path / "out/config.json").read_text())
-    special = ("bos_token", "eos_token", "unk_token", "decoder_start_token", "add_source_eos", "add_source_bos")
-    assert [config[name] for name in special] == ["<s>", "</s>", "<unk>", "</s>", True, False]
-    assert config["max_source_positions"] == config["max_target_positions"] == 64
-    vocabulary = json.loads((tmp_path / "out/shared_vocabulary.json").read_text())
-    assert vocabulary == model.encoder.dictionary.symbols
 
 
 REFUSED = [

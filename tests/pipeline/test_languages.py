@@ -8,8 +8,6 @@ from pipeline.command import Failure
 from pipeline.files import write_json
 from pipeline.languages import TOKENIZERS, base, has_spaces, language, tokenizer
 from pipeline.prepared import read_languages
-from pipeline.reproduce import parse
-from pipeline.sweep import Sweep
 
 
 def test_codes_of_any_standard_are_accepted_but_not_what_would_break_a_file_name():
@@ -26,17 +24,6 @@ def test_text_of_a_region_is_tokenised_as_its_language():
         *("zh", "ja-mecab", "ko-mecab", "char", "13a", "13a")
     ]
     assert [code for code in TOKENIZERS if has_spaces(code)] == ["ko", "kor"] and has_spaces("pt-BR")
-
-
-def test_joined_test_sets_are_in_the_languages_of_the_recipe(tmp_path):
-    (tmp_path / "own.toml").write_text('extends = "multi30k"\n[data]\nsource = "pt-BR"\ntarget = "zh-CN"\n')
-    for lang in ("pt-BR", "zh-CN"):
-        (tmp_path / f"test_2016_flickr.{lang}").write_text("a\nb\n" * 2, encoding="utf-8")
-    sweep = Sweep(parse([str(tmp_path / "own.toml"), "--data", str(tmp_path), "--out", str(tmp_path / "out")]))
-    sweep.join()
-    assert (tmp_path / "out/joined/test_2016_flickr_x2.zh-CN").read_text() == "a b\n" * 2
-    options = [str(word) for word in sweep.prepare_options]
-    assert options[options.index("--source") :][:4] == ["--source", "pt-BR", "--target", "zh-CN"]
 
 
 def test_the_languages_of_data_are_those_in_prepare_json_and_other_folders_are_told(tmp_path):

@@ -18,14 +18,6 @@ def test_a_sentence_longer_than_the_table_is_refused_with_the_flag(encoding):
         model(sentences(1, 6), None, decoder_input(sentences(1, 6)))
 
 
-def test_sinusoids_have_no_such_limit():
-    short, long = (
-        build_felt("sinusoidal", max_source_positions=limit, max_target_positions=limit) for limit in (6, 64)
-    )
-    source, target = sentences(1, 20), decoder_input(sentences(1, 20))
-    assert torch.equal(short(source, None, target)[0], long(source, None, target)[0])
-
-
 def test_on_a_gpu_the_bias_has_neighbouring_keys_side_by_side():
     """PyTorch's kernels take no other one. Tensors without memory go the way of a GPU's."""
     bias = bucket_bias(torch.zeros(2, 5, 6, dtype=torch.long, device="meta"), torch.zeros(32, 4, device="meta"))

@@ -10,7 +10,7 @@ from fairseq_rope.translation import RoFormerModel
 from pipeline.files import read_lines
 from pipeline.text import TEXTS
 
-from ..commands import SMALL, one_line, run
+from ..commands import SMALL, run
 from ..pipeline.chinese import chinese
 
 MODEL = TEXTS["sentencepiece"].codes
@@ -75,24 +75,3 @@ def test_every_later_step_follows_prepare_json(data, model, tmp_path):
     assert hub.translate(text.splitlines(), beam=4, lenpen=0.6) == translated
     export(model, tmp_path / "exported")
     assert (tmp_path / "exported" / MODEL).read_bytes() == (data / MODEL).read_bytes()
-
-
-def test_data_that_the_user_binarised_give_the_same_run(raw, data, model, tmp_path):
-    """fairseq's own command makes them, in the other direction, from the same pieces."""
-    mine, out = tmp_path / "mine", tmp_path / "data"
-    sets = [f"--{name}pref={data}/pieces/{file}" for name, file in (("train", "train.clean"), ("valid", "valid"))]
-    pair = ["--source-lang", "zh-CN", "--target-lang", "en-GB", "--joined-dictionary", "--destdir", mine]
-    run("fairseq-preprocess", *pair, *sets, f"--testpref={data}/pieces/test", "--workers", 1)
-    options = ["--binarized", mine, "--source", "en-GB", "--target", "zh-CN", "--subwords", "sentencepiece"]
-    options += ["--out", out]
-    run("scripts/prepare.sh", *options)
-    same = trained(out, tmp_path / "run")
-    one_line(run("scripts/score.sh", "--run", same, "--data", out, fails=True), "--test PREFIX")
-    one_line(run("scripts/translate.sh", same, input="x\n", fails=True), "--codes FILE")
-    run("scripts/prepare.sh", *options, "--codes", data / MODEL, "--test", raw / "test")
-    run("scripts/average.sh", "--run", same, "--data", out, "--last", 2)
-    for folder, prepared_data in ((model, data), (same, out)):
-        run("scripts/score.sh", "--run", folder, "--data", prepared_data)
-    assert (same / "scores/test.hyp.zh-CN").read_bytes() == (model / "scores/test.hyp.zh-CN").read_bytes()
-    translated = [run("scripts/translate.sh", each, input="The dog.\n").stdout for each in (same, model)]
-    assert translated[0] == translated[1] != ""

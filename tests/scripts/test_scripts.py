@@ -2,7 +2,7 @@
 
 import pytest
 
-from ..commands import ENVIRONMENT, ROOT, SMALL, one_line, prepare, run
+from ..commands import ROOT, SMALL, one_line, prepare, run
 
 pytestmark = pytest.mark.slow
 
@@ -21,36 +21,6 @@ def test_every_script_has_help():
     for path in (ROOT / "scripts").glob("*.sh"):
         if path.name != "environment.sh":
             assert f"scripts/{path.name}" in run(path, "--help").stdout
-
-
-def test_an_environment_of_the_users_own_changes_nothing(tmp_path):
-    """An empty entry of PYTHONPATH is the current folder; CDPATH makes cd print, and go elsewhere."""
-    (tmp_path / "scripts").mkdir()
-    for name in ("argparse", "json", "tqdm"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('harmed')")
-    environ = {**ENVIRONMENT, "CDPATH": f".:{tmp_path}", "PYTHONPATH": "::/nowhere:"}
-    for cwd, script in ((ROOT, "scripts/average.sh"), (tmp_path, ROOT / "scripts/average.sh")):
-        done = run("bash", "-c", f"{script} --help", cwd=cwd, env=environ)
-        assert "usage: scripts/average.sh" in done.stdout
-
-
-def test_an_installation_is_done_once(tmp_path):
-    """With an environment whose pip installs nothing."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/python").write_text("#!/bin/sh\n")
-    (tmp_path / "bin/python").chmod(0o755)
-
-    def install(**more):
-        environ = {name: value for name, value in ENVIRONMENT.items() if name not in ("EXTRAS", "PYTHON")}
-        environ.update(VENV=str(tmp_path), **more)
-        return "installed before" in run("scripts/install.sh", env=environ).stderr
-
-    assert [install(), install(), install(EXTRAS="docs"), install(EXTRAS="docs")] == [False, True, False, True]
-    assert install(), "with more than is needed"
-    stamp = (tmp_path / "installed").read_text()
-    for other, done in ((tmp_path, True), (tmp_path / "gone", False)):  # which another clone has made
-        (tmp_path / "installed").write_text(stamp.replace(str(ROOT), str(other)))
-        assert install() == done
 
 
 def test_wrong_calls_give_one_line(data, trained, tmp_path):

@@ -47,8 +47,8 @@ def recipe(folder, name, task, arch, side, prepare, average=1, more=""):
     return path
 
 
-def reproduce(folder, path, corpus, *options, **kwargs):
-    return run("scripts/reproduce.sh", path, "--data", corpus, "--out", folder / path.stem, *options, **kwargs)
+def reproduce(folder, path, corpus, *options):
+    return run("scripts/reproduce.sh", path, "--data", corpus, "--out", folder / path.stem, *options)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """train.sh when it is killed, interrupted or ended by its flags, and when it begins with another run."""
 
-import os
 import re
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -75,14 +73,6 @@ def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
     assert (out / "train.log").read_text().count("Loaded checkpoint") == 1
     assert read_log(out / "train.log").updates == 30
     assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1
-
-
-def test_an_interrupted_training_ends(data, tmp_path):
-    process = start_training(data, tmp_path / "run")
-    os.killpg(process.pid, signal.SIGINT)
-    error = process.communicate(timeout=60)[1]
-    assert process.returncode == -signal.SIGINT and "going on" not in error
-    assert not (tmp_path / "run/.stamps/train.json").exists()
 
 
 def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):

@@ -96,14 +96,6 @@ def test_torchrun_on_cpus_becomes_a_group_over_gloo_for_every_architecture(arch)
     assert training.ddp_backend == "legacy_ddp"
 
 
-def test_copies_of_the_options_in_other_sections_follow():
-    """fairseq has resolved its references between sections by then: adaptive_loss refuses pytorch_ddp, say."""
-    before, cfg = joined("--criterion", "adaptive_loss")
-    assert before.criterion.ddp_backend == "pytorch_ddp"
-    assert cfg.criterion.ddp_backend == cfg.model.ddp_backend == "legacy_ddp"
-    assert cfg.bmuf.distributed_world_size == 3 and "ddp_backend" not in cfg.optimizer
-
-
 def test_one_process_an_own_init_method_and_what_does_not_train_are_left_alone():
     alike = [joined(environ={}), joined(environ={"WORLD_SIZE": "1", "RANK": "0"})]
     alike.append(joined("--distributed-init-method", "tcp://localhost:1"))

@@ -25,8 +25,8 @@ def stock_loss(features, weight, target, epsilon, ignore_index=None, bias=None):
     return loss.sum(), nll_loss.sum()
 
 
-def tensors(tokens, types, dim=6, dtype=torch.float64, device="cpu", padded=True):
-    generator = torch.Generator().manual_seed(tokens + types)
+def tensors(tokens, types, dtype=torch.float64, device="cpu", padded=True):
+    generator, dim = torch.Generator().manual_seed(tokens + types), 6
     features = torch.randn(tokens, dim, generator=generator, dtype=torch.float64)
     weight = torch.randn(types, dim, generator=generator, dtype=torch.float64)
     target = torch.randint(0, types, (tokens,), generator=generator)

@@ -3,7 +3,7 @@
 import torch
 
 from pipeline.benchmark.measuring import compared, interleaved
-from pipeline.benchmark.models import about, dictionary, flops, make_batch, same_parameters
+from pipeline.benchmark.models import about, dictionary, flops, make_batch
 
 from ...helpers import build_felt
 from .measuring import CPU
@@ -34,13 +34,6 @@ def test_a_batch_is_that_of_the_manual():
     assert make_batch("translation", words, sentences=5, length=7)["target"].shape == (5, 7)
 
 
-def test_a_batch_of_examples_begins_with_the_special_symbol_and_is_in_no_order_of_lengths():
-    words = dictionary(100)
-    tokens = make_batch("sentence_prediction", words, sentences=32)["net_input"]["src_tokens"]
-    lengths = tokens.ne(words.pad()).sum(dim=1)
-    assert tokens[:, 0].eq(words.bos()).all() and lengths.diff().sign().unique().tolist() == [-1, 0, 1]
-
-
 def test_operations_are_two_for_each_weight_that_a_token_passes():
     model = build_felt("rope")
     c, f = model.encoder.layers[0].fc1.weight.t().shape
@@ -50,11 +43,3 @@ def test_operations_are_two_for_each_weight_that_a_token_passes():
     target = decoder * (6 * c * c + 2 * c * f) + vocabulary * c
     assert flops(model) == {"source": 2 * source, "target": 2 * target}
     assert flops(build_felt("xl")) == flops(model)  # its projection of distances is none of tokens
-
-
-def test_models_get_the_parameters_that_they_share():
-    rope, learned = build_felt("rope"), build_felt("learned")
-    table = learned.encoder.position.weight.clone()
-    same_parameters(learned, rope)
-    assert torch.equal(learned.encoder.layers[0].fc1.weight, rope.encoder.layers[0].fc1.weight)
-    assert torch.equal(learned.encoder.position.weight, table)  # which rope has not

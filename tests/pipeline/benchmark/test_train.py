@@ -9,12 +9,12 @@ from fairseq.optim.adam import FairseqAdam
 
 from fairseq_rope import RoFormerModel
 from pipeline.benchmark.command import main
-from pipeline.benchmark.models import dictionary, flops, make_batch
+from pipeline.benchmark.models import dictionary, make_batch
 from pipeline.benchmark.train import Candidate, build_trainer
 from pipeline.command import Failure
 from pipeline.tasks import TASKS
 
-from .measuring import DECODE, FLAGS, SPREAD, TRAIN, measured, options
+from .measuring import FLAGS, SPREAD, TRAIN, measured, options
 
 SILENT = ["--", "--dropout", "0", "--attention-dropout", "0"]
 
@@ -47,23 +47,6 @@ def test_a_language_model_has_fairseqs_loss_and_its_own_encoding(tmp_path, capsy
     assert all(row["source tokens/s"] > 0 for row in result["rows"])
 
 
-def test_the_products_of_a_language_model_are_those_of_its_stack_and_the_head_that_is_used():
-    masked, tuned, stock, causal = (
-        flops(build_trainer(Candidate.parse(name, task), options(task)).model)
-        for name, task in (
-            ("roformer_mlm_tiny", "masked_lm"),
-            ("roformer_mlm_tiny", "sentence_prediction"),
-            ("fairseq_transformer_mlm_tiny", "sentence_prediction"),
-            ("roformer_lm_tiny", "language_modeling"),
-        )
-    )
-    width, inner, layers, types = 128, 256, 2, 101  # with the mask
-    stack = 2 * layers * (4 * width**2 + 2 * width * inner)
-    assert masked == {"source": stack, "target": 2 * width * (width + types)}
-    assert tuned == stock == {"source": stack, "target": 2 * width * (width + 2)}
-    assert causal == {"source": 0, "target": stack + 2 * width * (types - 1)}  # every token passes
-
-
 @pytest.mark.parametrize(
     "precision,parameters,logits",
     [("fp32", "float32", "float32"), ("bf16", "bfloat16", "bfloat16"), ("autocast", "float32", "bfloat16")],
@@ -92,17 +75,6 @@ def test_stock_is_fairseq_and_ours_has_the_criterion_and_optimizer_of_the_recipe
     assert stock.cfg.optimization.clip_norm == 0 and stock.cfg.lr_scheduler._name == "inverse_sqrt"
 
 
-def test_a_candidate_names_its_parts():
-    usual = ("fused_label_smoothed_cross_entropy", "fused_adam")
-    for text, parts in {
-        "roformer_tiny:cross_entropy:sgd@bf16": ("roformer_tiny", "cross_entropy", "sgd", "bf16", False),
-        "roformer_tiny::sgd+compile": ("roformer_tiny", usual[0], "sgd", "fp32", True),
-        "roformer_tiny@autocast": ("roformer_tiny", *usual, "autocast", False),
-    }.items():
-        assert Candidate.parse(text, "translation")[1:] == parts
-    assert Candidate.parse("roformer_mlm_tiny", "masked_lm").criterion == "fused_masked_lm"
-
-
 def test_a_file_is_replaced_by_the_same_measurement_alone(tmp_path, capsys, monkeypatch):
     words = [*TRAIN, "--archs", "roformer_tiny", "--baseline", "roformer_tiny"]
     file = tmp_path / "benchmark-train-cpu.json"
@@ -120,16 +92,3 @@ def test_memory_is_that_of_the_steps_and_a_profile_names_the_operators(tmp_path,
     words = [*TRAIN, "--archs", "roformer_tiny", "--baseline", "roformer_tiny", "--memory", "--profile"]
     (row,) = measured(tmp_path, capsys, monkeypatch, *words, *FLAGS)["rows"]
     assert row["peak MiB"] > row["peak MiB above the model"] > 0
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "autocast"])
-def test_everything_runs_on_a_gpu(tmp_path, capsys, monkeypatch, precision):
-    train, decode = ([*what[:-1], "cuda"] for what in (TRAIN, DECODE))
-    train += ["--precision", precision, "--memory", "--archs", "transformer_sinusoidal_tiny"]
-    row = measured(tmp_path, capsys, monkeypatch, *train, *FLAGS)["rows"][0]
-    assert row["peak MiB"] >= row["peak MiB above the model"] > 0  # the model has less than 1 MiB
-    if precision != "autocast":
-        (tmp_path / "out.json").unlink()
-        measured(tmp_path, capsys, monkeypatch, *decode, "--precisions", precision, "--archs", "roformer_tiny", *FLAGS)

@@ -5,20 +5,12 @@ import pytest
 from pipeline.corpus import prepare_text
 from pipeline.corpus.prepare import parse
 from pipeline.recipes import load_recipe, recipe_names
-from pipeline.text.preparation import default_size
 
 SETS = ["--train", "a", "--valid", "b", "--test", "c", "--out", "d"]
 
 
 def options(*words):
     return parse([*SETS, *words])
-
-
-def test_the_size_follows_from_the_number_of_pairs():
-    assert [default_size(n) for n in (4500000, 1000000, 999999, 100000, 29000, 10000, 6000, 1000, 400, 1)] == [
-        *(37000, 37000, 16000, 16000, 8000, 8000, 2000, 2000, 500, 500)
-    ]
-    assert options().merges is None and options("--merges", "1").merges == 1
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,8 @@
 """The data of the report: order, differences, what cannot be told apart, fine-tuning, steps."""
 
-import json
 import statistics
 
 import pytest
-
-from pipeline.report.recipe import read_report
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, model, named, recipe, result, tuned
 from .made_results import exact_bleu as bleu
@@ -73,25 +70,3 @@ def test_models_that_were_pretrained_otherwise_are_told_apart_in_every_task(tmp_
             tuned(tmp_path, ROTARY, task, way=way, updates=updates, **{metric: value})
     made = recipe(*tmp_path.iterdir())
     assert [made.scores(system) for system in made.systems] == [{1: 3.0}, {1: 2.0}, {1: 1.0}]
-
-
-def benchmark(folder, name, ratios, precision="fp32", criterion="fused"):
-    rows = [
-        {"candidate": arch, "precision": precision, "times as fast": r, "quartiles": "1 to 1"}
-        for arch, r in ratios.items()
-    ]
-    content = {"rows": rows, "criterion, optimizer": [criterion, "adam"], "machine": {"cpu": "a"}, "what": "w"}
-    (folder / f"benchmark-{name}.json").write_text(json.dumps(content))
-
-
-def test_the_step_is_of_the_benchmark_with_most_systems_in_fp32_with_the_criterion_of_the_training(tmp_path):
-    for arch in (SINUSOIDAL, ROTARY, LEARNED):
-        result(tmp_path, arch, flags="--criterion fused", test=0.1)
-    benchmark(tmp_path, "few", {SINUSOIDAL: 1.0, ROTARY: 9.0})
-    benchmark(tmp_path, "most", {SINUSOIDAL: 2.0, ROTARY: 1.6, LEARNED: 4.0, "stock": 1.0})
-    benchmark(tmp_path, "bf16", {SINUSOIDAL: 1.0, ROTARY: 7.0, LEARNED: 1.0}, "bf16")
-    benchmark(tmp_path, "another", {SINUSOIDAL: 1.0, ROTARY: 7.0, LEARNED: 1.0}, criterion="stock")
-    (tmp_path / "benchmark-attention.json").write_text('{"rows": [{"tokens": 64, "us/token": 1.0}]}')
-    report = read_report([tmp_path])
-    assert report.recipes[0].steps == {SINUSOIDAL: 1.0, ROTARY: 1.25, LEARNED: 0.5}
-    assert [file.name for file in report.benchmarks] == ["another", "bf16", "few", "most"]

@@ -2,14 +2,13 @@
 
 import pytest
 
-from pipeline.command import Failure
 from pipeline.files import read_json, write_json
-from pipeline.results.collect import collect, translations, write_translations
+from pipeline.results.collect import collect
 from pipeline.results.file import read_result, without_folders
 from pipeline.steps import stamp_path
 
 from ..report.made_results import scored
-from ..training.logs import KILLED, start
+from ..training.logs import start
 
 STATISTICS = scored("test_x2", 0.2)["statistics"]
 
@@ -49,32 +48,6 @@ def test_a_command_names_no_folder_of_this_machine(command, expected):
     assert without_folders(command, {"--run": "RUN", "--data": "DATA", "--train": "RAW/{name}"}) == expected
 
 
-@pytest.mark.parametrize(
-    ("entries", "problem"),
-    [
-        ({"sentences": 59}, "not hold the statistics of 59 sentences"),
-        ({"statistics": {**STATISTICS, "ref_len": []}}, "not hold the statistics of 60"),
-        ({"statistics": scored("test_x2", 0.4)["statistics"]}, r"says \d+\.\d+ BLEU, its statistics"),
-    ],
-)
-def test_scores_that_contradict_their_statistics_are_refused(finished, entries, problem):
-    path = finished[0] / "scores/test1.json"
-    write_json(path, {**read_json(path), **entries})
-    with pytest.raises(Failure, match=problem):
-        result_of(finished)
-
-
-def test_of_a_run_that_was_killed_there_is_what_its_log_has(finished, tmp_path):
-    stamp_path(finished[0], "train").unlink()
-    stamp_path(finished[0], "average").unlink()
-    (finished[0] / "train.log").write_text("\n".join(KILLED) + "\n")
-    result = result_of(finished, unfinished=f"killed\n in {finished[0]}/train.log and {finished[1]}")
-    assert result["unfinished"] == "killed in RUN/train.log and DATA" and result["tests"] == {}
-    assert result["curve"]["valid"]["updates"] == [20, 30] and result["training"]["updates"] == 30
-    write_json(tmp_path / "r/x.json", result)
-    assert read_result(tmp_path / "r/x.json").unfinished
-
-
 @pytest.mark.parametrize("lines", [None, [], start()])
 def test_a_run_that_failed_before_its_first_update_has_none(finished, lines):
     log = finished[0] / "train.log"
@@ -83,16 +56,3 @@ def test_a_run_that_failed_before_its_first_update_has_none(finished, lines):
     result = result_of(finished, unfinished="killed")
     assert [result["training"][key] for key in ("updates", "target_tokens", "seconds", "averaged")] == [0, 0, 0, 0]
     assert result["curve"]["train"] == {"updates": [], "seconds": [], "nll": []}
-
-
-def test_translations_are_a_few_sentences_of_the_whole_set_in_a_table(finished, tmp_path):
-    run, data = finished
-    assert translations(run, data, "test") == []
-    files = {data / "raw/test.en": "source", run / "scores/test.hyp.de": "output", data / "raw/test.de": "reference"}
-    for file, word in files.items():
-        file.write_text("".join(f"{word} {i}\tx\n" for i in range(10)))
-    (data / "raw/test.json").write_text("{}")
-    rows = translations(run, data, "test")
-    assert rows == [[f"{word} {i}\tx" for word in files.values()] for i in (0, 2, 4, 6, 8)]
-    write_translations(rows[:1], tmp_path / "x.tsv")
-    assert (tmp_path / "x.tsv").read_text() == "source\ttranslation\treference\nsource 0 x\toutput 0 x\treference 0 x\n"

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pipeline.files import write_json
+from pipeline.lock import locked
 from pipeline.scoring import score as command
 from pipeline.steps import stamp_path
 
@@ -53,8 +54,15 @@ def test_files_that_do_not_fit_leave_no_scores(fake, file, lines, part):
     assert fake.result()["sentences"] == 3
 
 
-def saved(path, **entries):
-    torch.save({"model": {}, "args": argparse.Namespace(), **entries}, path)
+def test_one_command_at_a_time_scores_a_run(fake, monkeypatch):
+    monkeypatch.setattr(command, "locked", lambda folder: locked(folder, wait=0))
+    with locked(fake.run):
+        refused(fake, parts=["another command works in"])
+    assert not fake.calls
+
+
+def saved(path):
+    torch.save({"model": {}, "args": argparse.Namespace()}, path)
 
 
 def test_a_failure_is_the_last_error_of_the_log_and_leaves_the_scores_before_as_they_were(fake, capsys):

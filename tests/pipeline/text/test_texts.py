@@ -1,14 +1,11 @@
 """One object for text on both sides of a model: prepare.json chooses it, and each kind goes both ways."""
 
-import argparse
 from collections import Counter
 
 import pytest
 import sentencepiece
-from fairseq.data import encoders
 from fairseq.data.data_utils import post_process
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
-from sacremoses import MosesPunctNormalizer
 
 from pipeline.command import Failure
 from pipeline.corpus import prepare, prepare_text
@@ -42,8 +39,8 @@ def folder(learned, tmp_path):
     return tmp_path
 
 
-def processing(folder, kind, **entries):
-    write_json(folder / "prepare.json", {"source": "en", "target": "zh-CN", "subwords": kind, **entries})
+def processing(folder, kind):
+    write_json(folder / "prepare.json", {"source": "en", "target": "zh-CN", "subwords": kind})
     return text_processing(folder, read_prepared(folder, "REMEDY"), "en", "zh-CN")
 
 
@@ -158,19 +155,6 @@ def test_moses_and_bpe_go_both_ways(folder):
     assert split[0].startswith("T@@ h@@ e w@@ e@@ l@@ l @@@ -@@ @ k@@ n@@ o@@ w@@ n &@@ q@@ u@@ o@@ t@@ ; ")
     assert ours.join(split) == ['The well-known "king" & co.']
     assert ours.join(["T@@ h@@"]) == ["Th"] and ours.text(["gibt &apos; s <unk> ."]) == [f"gibt's {UNKNOWN}."]
-
-
-def test_with_normalised_punctuation_fairseq_splits_as_we_do(folder):
-    """As the manual says of ``from_pretrained`` and ``fairseq-interactive``."""
-    sentence = "The \u201cold\u201d king sees a dog \u2013 and a well-known cat \u2019s tail."
-    ours = text_processing(folder, read_prepared(folder, ""), "en", "de")
-    ours.load("REMEDY")
-    named = dict(source_lang="en", target_lang="de", bpe="subword_nmt", bpe_codes=str(folder / "bpecodes"))
-    given = argparse.Namespace(tokenizer="moses", **named)
-    tokenizer, bpe = encoders.build_tokenizer(given), encoders.build_bpe(given)
-    normalized = MosesPunctNormalizer("en", post_remove_control_chars=True).normalize(f"{sentence}\n")
-    assert [bpe.encode(tokenizer.encode(normalized))] == ours.split([sentence])
-    assert [bpe.encode(tokenizer.encode(sentence))] != ours.split([sentence])
 
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])

@@ -1,11 +1,6 @@
 """What is counted in the log of a training, with a resume in it; curves of few points."""
 
-import math
-
-import pytest
-
-from pipeline.results.collect import POINTS
-from pipeline.training.log import Point, read_log, thinned
+from pipeline.training.log import read_log
 
 from .logs import KILLED, RESUMED, epoch, inner, stamp, start
 
@@ -45,27 +40,9 @@ def test_a_run_too_short_for_a_line_every_ten_updates_has_the_mean_of_its_epoch(
     assert (log.updates, log.tokens, log.seconds) == (4, 402, 3)
 
 
-def test_the_devices_are_those_of_the_last_process(tmp_path):
-    def devices(*names):
-        text = "fairseq.utils | rank {:3d}: capabilities =  9.0  ; total memory = 9.000 GB ; name = {:40s}"
-        return [stamp() + text.format(rank, name) for rank, name in enumerate(names)]
-
-    log = read(tmp_path, [*start(), *devices("A", "A"), inner(10, 1, 1), *start(10), *devices("B C"), inner(20, 1, 1)])
-    assert log.devices == ["B C"]
-
-
 def test_the_rate_does_not_depend_on_a_pause(tmp_path):
     rates, walls = (90, 100, 1, 110, 95), (10, 20, 1020, 1029, 1039)
     lines = [inner(10 * n, 100, wall, wps=str(rate)) for n, (wall, rate) in enumerate(zip(walls, rates), start=1)]
     log = read(tmp_path, [*start(), *lines])
     assert log.rate == 95 and log.seconds == 1039
     assert read(tmp_path, [*start(), epoch(4, 100, 8)]).rate == 400 / 8
-
-
-@pytest.mark.parametrize("count", [1, 150, 151, 1000])
-def test_a_thinned_curve_has_its_end_and_its_mean(count):
-    points = [Point(i, float(i), nll=float(i % 7)) for i in range(1, count + 1)]
-    few = thinned([*points, Point(count + 1, 0.0, math.nan)], POINTS)
-    assert len(few) <= POINTS and few[-1].updates == count and few[-1].seconds == count
-    size = -(-count // POINTS)
-    assert few[0].nll == pytest.approx(sum(p.nll for p in points[:size]) / size)

@@ -51,18 +51,6 @@ def test_a_run_killed_before_its_last_checkpoint_had_its_name_gets_that_and_no_m
     assert trainings == [] and (run.folder / "checkpoint_0_8.pt").is_file()
 
 
-@pytest.mark.parametrize("is_damaged", [True, False])
-def test_a_killed_run_goes_on(data, trainings, is_damaged):
-    run = training(data)
-    for name in ("checkpoint_1_6.pt", "checkpoint_last.pt"):
-        path = checkpoint(run.folder, name, 6)
-    if is_damaged:
-        path.write_bytes(path.read_bytes()[:100])
-    (run.out / SETTINGS).write_text(run.settings)
-    training(data).run()
-    assert trainings == [6] and not list(run.out.parent.glob("run.old-*"))
-
-
 def test_a_run_with_other_settings_is_moved_aside_and_begun_anew(data, trainings):
     first = training(data)
     first.run()
