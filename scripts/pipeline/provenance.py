@@ -34,8 +34,6 @@ class Record(msgspec.Struct):
     average: int = 0
     devices: str = ""
     threads: str = ""
-    jobs: str = ""
-    """How many trainings shared the machine."""
     products: str = ""
     start: str = msgspec.field(name="from", default="")
     """The training with which it began, or the name of a file, and its hash."""
@@ -119,8 +117,7 @@ def provenance(root: Path) -> Dict[str, Any]:
 def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: bool) -> None:
     """Writes the record of a run as JSON, with commit, versions and machine.
 
-    In the record of a run that continues, a condition that changed has both values. If its times depend on that
-    condition, the record no longer says how many runs shared the machine.
+    In the record of a run that continues, a condition that changed has both values.
 
     Raises:
         Failure: the record so far is damaged.
@@ -128,8 +125,6 @@ def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: b
     now: Dict[str, Any] = {**{key: str(value) for key, value in record.items()}, **provenance(root)}
     if continues and path.is_file():
         before = read_record(path.parent)
-        if any(getattr(before, key) != now.get(key, "") for key in ("machine", "threads", "jobs", "devices")):
-            now.pop("jobs", None)
         now.update({key: _both(getattr(before, key), now[key]) for key in ("machine", "commit", "threads")})
         now["versions"] = {name: _both(before.versions.get(name), value) for name, value in now["versions"].items()}
     write_json(path, now)

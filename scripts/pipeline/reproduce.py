@@ -4,8 +4,7 @@ A run is one architecture, or a variant of one, with one seed: train, average, s
 runs that finished with the same settings, here or on another machine (their files in --results count). After a kill,
 call it again: it continues from the last checkpoint. When one training fails, the others go on. Several calls may share
 a folder, each with other architectures or seeds; scripts/Snakefile runs many at a time by itself (docs/sweeps.md).
-Flags behind `--` go to fairseq-train for all systems. The report gives times if RUNS_AT_A_TIME says how many runs share
-the machine.
+Flags behind `--` go to fairseq-train for all systems.
 
 Example: scripts/reproduce.sh multi30k --data ~/multi30k --archs "roformer_multi30k transformer_sinusoidal_multi30k"
 """

@@ -21,20 +21,19 @@ def written(tmp_path, monkeypatch):
 
 
 def test_a_run_that_continues_in_the_same_conditions_keeps_its_record(written):
-    first = written(False, threads=1, jobs=2, devices=1)
-    assert first == {**MACHINES, "threads": "1", "jobs": "2", "devices": "1"}
-    assert written(True, threads=1, jobs=2, devices=1) == first
+    first = written(False, threads=1, devices=1)
+    assert first == {**MACHINES, "threads": "1", "devices": "1"}
+    assert written(True, threads=1, devices=1) == first
 
 
-def test_other_conditions_are_named_and_leave_the_times_out(written):
-    written(False, threads=1, jobs=2, devices=1)
+def test_other_conditions_are_named(written):
+    written(False, threads=1)
     other = {"machine": "b", "commit": "2", "versions": {"torch": "3", "numpy": "1"}}
-    changed = written(True, other, threads=2, jobs=2, devices=1)
+    changed = written(True, other, threads=2)
     assert {key: changed[key] for key in other} == {
         "machine": "a, then b",
         "commit": "1, then 2",
         "versions": {"torch": "2, then 3", "numpy": "1"},
     }
-    assert changed["threads"] == "1, then 2" and "jobs" not in changed
-    assert written(True, other, threads=2, jobs=2, devices=1) == changed  # once more in the latest ones
-    assert written(False, threads=1, jobs=2, devices=1)["jobs"] == "2"  # a run from the beginning
+    assert changed["threads"] == "1, then 2"
+    assert written(True, other, threads=2) == changed  # once more in the latest ones

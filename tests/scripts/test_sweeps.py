@@ -106,9 +106,9 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
 def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, tmp_path):
     pytest.importorskip("snakemake")
     config = dict(recipe="demo", archs="roformer_tiny transformer_none_tiny", seeds="1 2", data=corpus, out="out")
-    done = snakemake(tmp_path, "-n", "--printshellcmds", "--cores", 16, "--set-threads", "train=5", **config)
+    done = snakemake(tmp_path, "-n", "--cores", 2, **config)
     assert planned(done) == {"prepare": 1, "train": 4, "finish": 4, "report": 1, "total": 10}
-    assert done.stdout.count("RUNS_AT_A_TIME=3 ") == 4 and not (tmp_path / "out").exists()
+    assert not (tmp_path / "out").exists()
     failed = snakemake(tmp_path, "-n", "--cores", 2, fails=True, **{**config, "archs": "rofromer_tiny"})
     assert failed.stderr.splitlines()[-1].startswith("Snakefile: error: unknown architecture 'rofromer_tiny'")
 

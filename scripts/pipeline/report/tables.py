@@ -85,14 +85,6 @@ def _to_best(recipe: Recipe, system: System) -> Optional[Difference]:
     return recipe.difference(system, best) if best and system is not best else None
 
 
-def _rate(recipe: Recipe, system: System) -> str:
-    """Tokens per second; empty unless as many runs shared the same machine, and all were counted alike."""
-    results = [result for each in recipe.systems for result in each.results]
-    ways = {(r.run.threads, r.run.jobs, r.run.machine, *r.training.devices, r.training.rate) for r in results}
-    rates = [result.training.target_tokens_per_second or 0.0 for result in system.results]
-    return f"{mean(rates):,.0f}" if len(ways) == 1 and results[0].run.jobs and all(rates) else ""
-
-
 COLUMNS: Dict[str, Tuple[str, Callable[[Recipe, System], str]]] = {
     "seeds": ("seeds", lambda recipe, system: str(len(system.runs))),
     "updates": ("updates", lambda recipe, system: ", ".join(f"{n:,}" for n in system.updates)),
@@ -104,7 +96,6 @@ COLUMNS: Dict[str, Tuple[str, Callable[[Recipe, System], str]]] = {
     "commit": ("commit", lambda recipe, system: ", ".join(dict(_facts(system.results, "")).get("commit", []))),
     "parameters": ("parameters ↓", lambda recipe, system: f"{system.parameters:,}"),
     "step": ("step ↓", lambda recipe, system: f"{step:.2f}" if (step := recipe.step(system)) else ""),
-    "tokens/s": ("tokens/s ↑", _rate),
 }
 """Head and cell of the columns that are not scores."""
 
@@ -123,7 +114,7 @@ def system_table(recipe: Recipe, names: Sequence[str] = (), plain: bool = False)
     columns = [(f"system{size}", [code(recipe.short(system)) for system in recipe.systems])]
     differ = len({system.updates for system in recipe.systems}) > 1 and not recipe.is_tuned
     updates = ["updates"] if differ else []  # some had more training
-    for name in names or ["seeds", *updates, *usual, "parameters", "step" if recipe.steps else "tokens/s"]:
+    for name in names or ["seeds", *updates, *usual, "parameters", "step"]:
         if name in COLUMNS:
             head, cell = COLUMNS[name]
             columns.append((head, [cell(recipe, system) for system in recipe.systems]))

@@ -74,14 +74,10 @@ def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
     """The settings and the costs of the training."""
     return {
         "parameters": log.parameters,
-        "parameters_trained": log.trained,
         "updates": log.updates,
         "target_tokens": log.tokens,
         "target_tokens_per_update": round(log.tokens / log.updates, 1) if log.updates else None,
-        "seconds": round(log.seconds),
         "target_tokens_per_second": round(log.rate) or None,
-        **({"rate": "median"} if any(point.rate for point in log.train) else {}),
-        "processes": log.processes,
         "devices": log.devices,
         "averaged": averaged,
     }
@@ -90,7 +86,6 @@ def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
 def _curve(points: List[Point]) -> Dict[str, List[float]]:
     return {
         "updates": [point.updates for point in points],
-        "seconds": [round(point.seconds) for point in points],
         "nll": [round(point.nll, 4) for point in points],
     }
 

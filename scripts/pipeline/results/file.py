@@ -28,8 +28,6 @@ class Training(Struct):
     averaged: int
     devices: List[str]
     target_tokens_per_update: Optional[float] = None
-    target_tokens_per_second: Optional[float] = None
-    rate: str = "mean"  # of the tokens per second; in older files with validation and pauses
 
 
 class Result(Struct):
@@ -43,7 +41,7 @@ class Result(Struct):
     run: Record
     training: Training
     data: Dict[str, Any]
-    curve: Dict[str, Dict[str, List[Any]]]  # "train" and "valid": "updates", "seconds", "nll" in bits
+    curve: Dict[str, Dict[str, List[Any]]]  # "train" and "valid": "updates" and "nll" in bits
     tests: Dict[str, Scored]
     settings: str = ""
     unfinished: str = ""  # why there are no scores

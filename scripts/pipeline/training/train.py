@@ -6,8 +6,7 @@ run to RUN.old-TIME. Flags behind `--` go to fairseq-train and win over the reci
 
 For several machines, call the same command on each, with RUN and DATA on a shared disk, and set these variables:
 NODES (how many), NODE_RANK (0 on the first, which writes RUN, then 1, 2, ...), MASTER_ADDR (address of the first) and
-MASTER_PORT (a free port there, default 29500). RUNS_AT_A_TIME is for the record: how many runs share this machine.
-Without it, the report does not give times.
+MASTER_PORT (a free port there, default 29500).
 
 Example: scripts/train.sh --data /tmp/demo --arch roformer_tiny --recipe demo --out /tmp/run
 """
@@ -347,20 +346,18 @@ class Training:
     def _record(
         self, command: Sequence[str], batch: Sequence[str], processes: int, library: str, continues: bool
     ) -> None:
-        args, jobs = self.args, os.environ.get("RUNS_AT_A_TIME")
         record = {
-            "command": args.command,
+            "command": self.args.command,
             "arch": self.arch,
             "recipe": self.recipe.option,
             "task": self.task.name,
-            "seed": args.seed,
+            "seed": self.args.seed,
             "max_update": self.max_update,
             "average": self.recipe.score.average,
             "flags": " ".join(words_in(self.flags)),
             "devices": self.machines.nodes * processes,
             "batch": " ".join(batch),
             "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
-            **({"jobs": jobs} if jobs else {}),
             **({"products": library} if library else {}),
             **({"from": f"{self.beginning}, SHA-256 {sha256(self.start)}"} if self.start else {}),
         }
