@@ -21,7 +21,7 @@ RESERVED = (
     *(*IN_RECIPES, "--seed", "--arch", "--save-dir", "--keep-interval-updates", "--user-dir", "--log-format"),
     *("--source-lang", "--target-lang", "--no-save", "--restore-file", "--no-last-checkpoints"),
     *("--reset-optimizer", "--reset-dataloader", "--reset-lr-scheduler", "--reset-meters"),
-    *("--checkpoint-suffix", "--no-save-optimizer-state"),
+    *("--checkpoint-suffix", "--no-save-optimizer-state", "--max-epoch", "--stop-min-lr"),
 )
 """Flags of fairseq-train that the scripts set themselves, or that would contradict the settings of the run."""
 

@@ -162,17 +162,6 @@ def test_a_result_counts_as_finished_by_its_settings_its_grid_and_its_model(mask
         assert own.is_finished() == finished and not any(other.is_finished() for other in others)
 
 
-def test_a_fine_tuning_that_ends_early_fails_and_a_model_so_far_is_called_that(masked, glue, tmp_path):
-    model = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "model")
-    (model / ".stamps/train.json").unlink()  # as before the end of the training
-    command = ["scripts/finetune.sh", "RTE", "--run", model, "--data", glue, "--learning-rates", "1e-3", "--seeds", 1]
-    failed = run(*command, "--epochs", 3, "--", "--stop-min-lr", "9e-4", fails=True)
-    assert f"{model} is not trained to its end" in failed.stderr
-    assert "not finished: it ended after 1 of 3 epochs: leave out the flags that end it early" in failed.stderr
-    assert f"error: not finished: {model}/finetuned/RTE: see above" in failed.stderr.splitlines()[-1]
-    assert not list((model / "finetuned").glob("*/*.json"))
-
-
 def test_data_and_models_of_the_wrong_kind_are_refused_in_one_line(masked, glue, data, trained, tmp_path):
     path, out = masked
     text, model = out / "data", out / "tupe_r_mlm_tiny/seed1"

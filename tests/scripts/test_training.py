@@ -75,14 +75,6 @@ def test_a_crashed_training_is_started_again_and_goes_on(data, tmp_path):
     assert len(list((out / "checkpoints").glob("checkpoint_*_30.pt"))) == 1
 
 
-def test_a_training_that_its_flags_end_earlier_says_so(data, tmp_path):
-    out, once = tmp_path / "run", ["--max-epoch", 1]
-    ended = run(*words(data, out, "--save-every", 200, "--max-update", 1000, behind=once)).stderr
-    updates = int(re.search(r"ended after (\d+) of 1000 updates, as its flags say", ended)[1])
-    assert 0 < updates < 200 and (out / f"checkpoints/checkpoint_0_{updates}.pt").exists()
-    assert read_log(out / "train.log").updates == read_log(out / "train.log").valid[-1].updates == updates
-
-
 GREEDY = """
 from fairseq.criterions import register_criterion
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from ..command import Failure, as_failure, say
 from ..files import copy
@@ -27,24 +27,11 @@ def updates_in(path: Path) -> int:
     Raises:
         Failure: the checkpoint cannot be loaded.
     """
-    history = _loaded(path).get("optimizer_history") or [{}]
-    return int(history[-1].get("num_updates", 0))
-
-
-def epochs_in(path: Path) -> int:
-    """The number of whole epochs behind a checkpoint.
-
-    Raises:
-        Failure: the checkpoint cannot be loaded.
-    """
-    return int(_loaded(path)["extra_state"]["train_iterator"]["epoch"]) - 1  # of the epoch that would follow
-
-
-def _loaded(path: Path) -> Dict[str, Any]:
     from fairseq_rope.checkpoints.files import load_checkpoint  # imports fairseq
 
     with as_failure():
-        return load_checkpoint(path)
+        history = load_checkpoint(path).get("optimizer_history") or [{}]
+    return int(history[-1].get("num_updates", 0))
 
 
 def repair(folder: Path, save_every: int) -> int:

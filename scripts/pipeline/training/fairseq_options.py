@@ -1,9 +1,8 @@
-"""Reads the options of fairseq-train as fairseq does, and compares them with the data, before anything is written."""
+"""Reads the options of fairseq-train as fairseq does, before anything is written."""
 
 import argparse
 import sys
-from pathlib import Path
-from typing import NoReturn, Optional, Sequence, Tuple
+from typing import NoReturn, Sequence
 
 import torch
 from fairseq import options
@@ -16,31 +15,6 @@ from fairseq_rope.kinds import KINDS
 
 from ..command import Failure, as_failure
 from ..settings import flags_in
-from .batch_size import load
-
-
-def check_options(folder: Path, languages: Optional[Tuple[str, str]], flags: Sequence[str]) -> argparse.Namespace:
-    """The options of fairseq-train in these flags.
-
-    Args:
-        folder: the binarised data.
-        languages: source and target; None for text, whose blocks have the length that the flags say.
-
-    Raises:
-        Failure: fairseq knows no such option or value, or a sentence to validate on is too long for a batch, which
-            fairseq would find out at the first validation.
-    """
-    args = parse(flags)
-    validates = not (args.disable_validation or args.skip_invalid_size_inputs_valid_test)
-    if languages is not None and args.max_tokens_valid and validates:
-        data = load(folder, *languages, "valid")
-        longest = int(max(data.src_sizes.max(), data.tgt_sizes.max()))
-        if longest > args.max_tokens_valid:
-            raise Failure(
-                f"a sentence of the validation set has {longest} tokens, but a batch has {args.max_tokens_valid} at "
-                f"most: give `-- --max-tokens-valid {longest}` or more"
-            )
-    return args
 
 
 def parse(flags: Sequence[str]) -> argparse.Namespace:

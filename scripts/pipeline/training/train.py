@@ -197,12 +197,11 @@ class Training:
         settings.check_warmup(self.flags, self.max_update)
         import fairseq_rope  # noqa: F401  (fairseq alone would set up the log)
 
-        from .fairseq_options import check_options
+        from .fairseq_options import parse as parse_flags
 
         processes, batch = self._devices(languages)
         words = [*words_in(self.flags), *batch]
-        options = check_options(self.data / "bin", None if self.task.is_text else languages, words)
-        first = self._first_parameters(options)
+        first = self._first_parameters(parse_flags(words))
         command = ["fairseq-train", *self._places(languages), *words]
         if self.machines.rank > 0:  # the first machine keeps the run
             return self._join(command, processes)

@@ -36,7 +36,6 @@ def main() -> None:
 
     _name_by_updates()
     _keep_patience()
-    _save_at_the_end()
     _fail_without_memory()
     sys.argv[0] = "fairseq-train"
     cli_main()
@@ -106,25 +105,6 @@ def _keep_patience() -> None:
         return extra_state
 
     Trainer.save_checkpoint, Trainer.load_checkpoint = save_checkpoint, load_checkpoint
-
-
-def _save_at_the_end() -> None:
-    """Lets a training that ends with an epoch (``--max-epoch``, ``--stop-min-lr``) validate and save at that end.
-
-    fairseq would do so at the ends of all epochs, or of none.
-    """
-    from fairseq_cli import train
-
-    stock = train.validate_and_save
-
-    @functools.wraps(stock)
-    def validate_and_save(cfg: Any, trainer: Any, task: Any, epoch_itr: Any, subsets: Any, end_of_epoch: bool) -> Any:
-        is_last = epoch_itr.epoch >= (cfg.optimization.max_epoch or float("inf"))
-        if end_of_epoch and (is_last or trainer.get_lr() <= cfg.optimization.stop_min_lr):
-            cfg.checkpoint.save_interval = cfg.dataset.validate_interval = 1
-        return stock(cfg, trainer, task, epoch_itr, subsets, end_of_epoch)
-
-    train.validate_and_save = validate_and_save
 
 
 def _fail_without_memory() -> None:

@@ -83,7 +83,6 @@ def test_a_run_has_the_name_of_the_training_in_its_recipe_only_if_it_begins_with
     [
         (["--drpout", "0.3"], r"--drpout 0\.3"),
         (["--shaw-clip", "3"], "--shaw-clip belongs to the encoding shaw"),
-        (["--max-tokens", "5"], "a sentence of the validation set has 35 tokens"),
     ],
 )
 def test_what_fairseq_train_would_refuse_is_refused_before_anything_is_written(data, trainings, flags, message):
