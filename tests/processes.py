@@ -35,7 +35,7 @@ TOOLS = Path(sys.executable).parent
 ADDRESS = "server"
 RUN = str(Path(__file__).parent.parent / "scripts/run.py")
 PRELOADED = [
-    *("fairseq_rope", "fairseq_rope.checkpoints.average", "fairseq_rope.info", "pipeline.results.collect"),
+    *("fairseq_rope", "fairseq_rope.checkpoints.average", "fairseq_rope.info", "pipeline.results"),
     *(f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "validate", "preprocess", "eval_lm")),
     *("fairseq.data.data_utils_fast", "torch.distributed.run", "torch._dynamo", "torch.profiler"),
     *("sacrebleu", "sacremoses.cli", "subword_nmt.subword_nmt", "tqdm"),

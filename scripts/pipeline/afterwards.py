@@ -8,7 +8,7 @@ from typing import List, Sequence
 
 from .experiment import Experiment
 from .paths import SCRIPTS
-from .results.collect import translations
+from .results import translations
 
 COLUMNS = 80
 

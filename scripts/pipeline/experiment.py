@@ -12,8 +12,7 @@ from .files import write_json
 from .lock import locked
 from .processes import last_error_in
 from .recipes import Recipe
-from .results.collect import collect, translations, write_translations
-from .results.file import Result, read_result
+from .results import Result, collect, read_result, translations, write_translations
 from .scoring import evaluate, score
 from .scoring.table import table
 from .steps import read_stamp, stamp_path

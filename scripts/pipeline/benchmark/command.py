@@ -14,7 +14,7 @@ from ..command import Failure, Parser, to_path, whole_number
 from ..files import read_json, write_json
 from ..paths import ROOT
 from ..provenance import code
-from ..results.file import without_folders
+from ..results import without_folders
 from .measuring import machine, quiet
 
 

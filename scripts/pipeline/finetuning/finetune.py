@@ -33,8 +33,7 @@ from ..lock import locked
 from ..paths import ROOT, USER_DIR
 from ..provenance import RECORD, write_record
 from ..recipes import BATCH, load_recipe
-from ..results.collect import collect
-from ..results.file import Result
+from ..results import Result, collect
 from ..scoring.metrics.labels import signature
 from ..settings import RESERVED, Flags, check_flags, flags_in, words_in
 from ..steps import Steps

@@ -7,7 +7,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..command import Failure, say
 from ..files import read_lines
-from ..results.file import Result, read_results
+from ..results import Result, read_results
 from ..scoring.metrics import METRICS
 from ..scoring.scored import BLEU
 from .benchmarks import File, read_benchmarks, relative_steps

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..results.file import Result
+from ..results import Result
 from ..scoring.metrics import first_metric
 from ..scoring.scored import BLEU, Scored
 from ..scoring.statistics import bleu, rows

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean as mean
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from ..results.file import Result
+from ..results import Result
 from ..scoring.metrics import METRICS, Metric
 from .benchmarks import File
 from .comparison import Difference

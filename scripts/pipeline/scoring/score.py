@@ -28,8 +28,7 @@ from ..steps import Steps
 from ..text import Text, text_processing
 from ..text.raw import check_raw
 from ..text.segments import of_documents, split_segments
-from .generate import generate
-from .generated import count_cut, read_generated
+from .generate import count_cut, generate, read_generated
 from .metrics import FAIRSEQ, Texts, score
 from .metrics.bleu import standard_bleu
 from .scored import Scored, averaged, check_subset, head, read_scored, run_parser

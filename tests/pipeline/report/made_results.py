@@ -5,7 +5,7 @@ from functools import cache
 
 from pipeline.files import write_json
 from pipeline.report.recipe import read_report
-from pipeline.results.file import FORMAT
+from pipeline.results import FORMAT
 from pipeline.scoring.statistics import bleu, columns, rows
 
 SINUSOIDAL, ROTARY, LEARNED = "transformer_sinusoidal_tiny", "roformer_tiny", "transformer_learned_tiny"

@@ -8,7 +8,7 @@ import pytest
 from pipeline.report import comparison
 from pipeline.report.comparison import Difference, choose_baseline, compare
 from pipeline.report.systems import System, group
-from pipeline.results.file import read_results
+from pipeline.results import read_results
 from pipeline.scoring.statistics import (
     SeedVariance,
     hierarchical_bootstrap,

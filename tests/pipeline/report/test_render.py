@@ -8,7 +8,7 @@ import pytest
 from pipeline.report.build import answers, to_html, to_markdown
 from pipeline.report.pictures import draw
 from pipeline.report.recipe import read_report
-from pipeline.results.collect import write_translations
+from pipeline.results import write_translations
 
 from .made_results import ROTARY, SINUSOIDAL, model, result, tuned
 

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.prepared import Prepared
-from pipeline.scoring.generated import Generated, count_cut, read_generated
+from pipeline.scoring.generate import Generated, count_cut, read_generated
 from pipeline.scoring.metrics import Texts, score
 from pipeline.scoring.score import score_text
 from pipeline.text.base import UNKNOWN
