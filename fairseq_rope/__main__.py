@@ -215,8 +215,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         try:
-            for word in words:
-                word.encode("utf-8")
             args = _parser().parse_args(words)
             with _quietly():
                 print(args.run(args))
@@ -231,8 +229,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         if error.filename is None:
             _drop_output()
         return _failed(f"{error.filename or 'the output'}: {error.strerror or error}")
-    except UnicodeEncodeError as error:
-        return _failed(f"{error.object!a:.200} is not UTF-8: rename the file or folder")
     except ValueError as error:
         return _failed(str(error))
     except (MemoryError, RuntimeError) as error:  # PyTorch has no class of its own for it

@@ -7,9 +7,6 @@ from typing import Any, Callable, NoReturn
 
 PROGRAM = "fairseq-rope"
 NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(e[0-9]+)?")
-WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*")
-DIGITS = 18
-"""The most digits of a whole number: PyTorch has no more."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,12 +20,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """The type of an argument that is a whole number of at least ``least`` and at most 18 digits."""
+    """The type of an argument that is a whole number of at least ``least``."""
 
     def parse(text: str) -> int:
-        if WHOLE_NUMBER.fullmatch(text) and len(text) > DIGITS:
-            raise argparse.ArgumentTypeError(f"must have at most {DIGITS} digits, not '{text:.40}'")
-        if not WHOLE_NUMBER.fullmatch(text) or int(text) < least:
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
             raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not '{text:.40}'")
         return int(text)
 

@@ -88,14 +88,12 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{name}: error: {line} (see {name} --help)\n")
 
 
-def whole_number(least: int, most: int = 10**9) -> Callable[[str], int]:
-    """For ``type=``: a whole number from ``least`` to ``most``."""
+def whole_number(least: int) -> Callable[[str], int]:
+    """For ``type=``: a whole number of at least ``least``."""
 
     def parse(text: str) -> int:
-        number = float(text) if text.isascii() and text.isdecimal() else -1.0
-        if not least <= number <= most:
-            bound = f"at most {most:,}" if number > most else f"at least {least}"
-            raise argparse.ArgumentTypeError(f"must be a whole number, {bound}, not '{text:.40}'")
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not '{text:.40}'")
         return int(text)
 
     return parse
@@ -117,7 +115,7 @@ def decimal(least: float, most: float) -> Callable[[str], str]:
     return parse
 
 
-BEAM, LENPEN = whole_number(1, 1000), decimal(-10, 10)
+BEAM, LENPEN = whole_number(1), decimal(-10, 10)
 """For ``type=``: the options of a search."""
 
 LONGEST = 200
