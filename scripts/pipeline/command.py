@@ -108,7 +108,7 @@ def decimal(least: float, most: float) -> Callable[[str], str]:
     """For ``type=``: a decimal number from ``least`` to ``most``, as it was typed."""
 
     def parse(text: str) -> str:
-        if not re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", text) or not least <= float(text) <= most:
+        if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text) or not least <= float(text) <= most:
             raise argparse.ArgumentTypeError(f"must be a number from {least:g} to {most:g}, not '{text:.40}'")
         return text
 
@@ -132,13 +132,6 @@ def not_empty(text: str) -> str:
 def to_path(text: str) -> Path:
     """For ``type=``: a path that is not empty."""
     return Path(not_empty(text))
-
-
-def check_name(name: str) -> None:
-    """Raises Failure if fairseq would replace a part of a name, or split it."""
-    for sign in ("${", os.pathsep):
-        if sign in name:
-            raise Failure(f"{name}: fairseq does not take '{sign}' for a part of the name: rename the folder")
 
 
 def words_of(texts: Sequence[str]) -> List[str]:
