@@ -4,8 +4,8 @@
 
     fairseq-rope convert CHECKPOINT --dictionary DATA/bin/dict.de.txt --out FILE
 
-New rows are drawn as in a new training, and their biases are 0; rows that were the mean of the old ones learned more
-slowly (docs/trained-model.md). ``prepare.sh --add-tokens`` makes such dictionaries.
+New rows are drawn as in a new training, and their biases are 0: rows that were the mean of the old ones learned more
+slowly. ``prepare.sh --add-tokens`` makes such dictionaries.
 """
 
 from pathlib import Path
