@@ -1,13 +1,14 @@
-"""One system with one seed: its steps, and what each of them writes. Everything that trains walks them."""
+"""Systems, and one system with one seed: its steps, and what each writes. Everything that trains walks them."""
 
 import contextlib
 import io
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .command import Failure, Signalled, say
+from .command import Failure, Signalled, as_failure, say
 from .files import write_json
 from .lock import locked
 from .processes import last_error_in
@@ -15,9 +16,63 @@ from .recipes import Recipe
 from .results import Result, collect, read_result, translations, write_translations
 from .scoring import evaluate, score
 from .scoring.table import table
+from .settings import check_flags, flags_in
 from .steps import read_stamp, stamp_path
-from .systems import System
 from .training import average, train
+
+
+@dataclass(frozen=True)
+class System:
+    """An architecture, or a variant of one: the same architecture with further flags and a name of its own."""
+
+    arch: str
+    variant: str = ""
+    flags: Tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name in files and folders."""
+        return f"{self.arch}-{self.variant}" if self.variant else self.arch
+
+    @property
+    def title(self) -> str:
+        """The name in tables."""
+        return f"{self.arch} ({self.variant})" if self.variant else self.arch
+
+
+def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Optional[str]) -> List[System]:
+    """The systems that a user names.
+
+    Args:
+        archs: architectures, or patterns of them.
+        variants: each is ``NAME ARCH FLAGS``.
+        baseline: an architecture that the function only checks.
+
+    Raises:
+        Failure: an architecture is unknown, a variant has another form, or a name is given twice.
+    """
+    from fairseq_rope.architectures import match_architectures  # imports fairseq
+
+    read = [_read_variant(text) for text in variants]
+    for system in read:
+        if sum(other.name == system.name for other in read) > 1:
+            raise Failure(f"--variant names '{system.variant} {system.arch}' twice: name it once")
+    with as_failure():
+        systems = [System(arch) for arch in match_architectures(archs)] + read
+        match_architectures([system.arch for system in read] + ([baseline] if baseline else []))
+    return systems
+
+
+def _read_variant(text: str) -> System:
+    name, arch, *flags = [*text.split(), "", ""]
+    flags = [flag for flag in flags if flag]
+    if not (re.fullmatch(r"[A-Za-z0-9_.]+", name) and re.fullmatch(r"\w+", arch) and flags) or set(text) & set("'\"\\"):
+        raise Failure(
+            '--variant is "NAME ARCH FLAGS" without further quotes, as in "half roformer_base --rope-layout=half", not '
+            f"'{text}'"
+        )
+    check_flags(flags_in(flags))
+    return System(arch, name, tuple(flags))
 
 
 class Step(NamedTuple):

@@ -126,8 +126,8 @@ def check_flags(flags: Mapping[str, Sequence[str]], reserved: Collection[str] = 
     for name, values in flags.items():
         if name in reserved or any(re.match("-[ast]", word) for word in values):
             raise Failure(
-                f"{name} does not go among the flags of fairseq-train: it has an option of its own, as --max-update, or "
-                "is set here"
+                f"{name} does not go among the flags of fairseq-train: it has an option of its own, as --max-update, "
+                "or is set here"
             )
     if list(flags.get("--lr-scheduler", [])) == ["reduce_lr_on_plateau"]:
         raise Failure(

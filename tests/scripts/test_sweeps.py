@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.command import Failure
+from pipeline.experiment import System, read_systems
 from pipeline.files import write_json
 from pipeline.reproduce import parse, words_of_config
 from pipeline.sweep import Sweep
-from pipeline.systems import System, read_systems
 
 from ..commands import ROOT, SMALL, run
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ..command import Failure, Parser, say, script_name, to_path, whole_number
-from ..experiment import Experiment, Step, table_of, walk
+from ..experiment import Experiment, Step, System, table_of, walk
 from ..files import read_lines, sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
@@ -37,7 +37,6 @@ from ..results import Result, collect
 from ..scoring.metrics.labels import signature
 from ..settings import RESERVED, Flags, check_flags, flags_in, words_in
 from ..steps import Steps
-from ..systems import System
 from ..training import launch
 from ..training.checkpoints import LAST
 from .pretrained import Pretrained

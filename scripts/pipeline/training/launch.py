@@ -12,7 +12,7 @@ from typing import IO, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 from .. import progress
 from ..command import Failure, say
 from ..paths import RUN
-from ..processes import end, last_error_in
+from ..processes import end, end_with_parent, last_error_in
 from .worker import GOING_ON
 
 RESTARTS = 3
@@ -52,7 +52,7 @@ def torchrun(machines: Machines, processes: int) -> List[str]:
         meet += ["--master-addr", machines.address, "--master-port", machines.port]
     workers = ["--nproc-per-node", str(processes), "--max-restarts", str(RESTARTS)]
     workers += ["--log-dir", os.devnull]  # without this it leaves an empty folder among the temporary files
-    launcher = [sys.executable, str(RUN), "pipeline.training.launcher"]
+    launcher = [sys.executable, str(RUN), "pipeline.training.launch"]
     return [*launcher, *meet, *workers, str(RUN), "pipeline.training.worker"]
 
 
@@ -115,3 +115,10 @@ def _follow(file: IO[bytes], process: "subprocess.Popen[bytes]") -> Iterator[str
         if ended:
             return
         time.sleep(0.2)
+
+
+if __name__ == "__main__":  # torchrun, which ends together with the command that started it, as its workers do with it
+    end_with_parent()
+    from torch.distributed.run import main
+
+    main()
