@@ -1,38 +1,26 @@
 """The wheel: the plugin alone."""
 
-import functools
 import os
 import shutil
 import sys
 import zipfile
 
-import pytest
-
 import fairseq_rope
 
-from . import commands
-from .commands import ROOT
-
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-run = functools.partial(commands.run, env=ENVIRONMENT)
+from .commands import ROOT, run
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def test_it_holds_the_plugin_alone(tmp_path):
     """Built of a copy, as the build leaves files beside the sources."""
-    root = tmp_path_factory.mktemp("wheel")
-    source = root / "source"
+    source, environment = tmp_path / "source", {**os.environ}
     for folder in ("fairseq_rope", "scripts", "tests"):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for file in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
+    environment.pop("PYTHONPATH", None)
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-    run(sys.executable, "-m", "pip", "wheel", ".", *options, "--wheel-dir", root, cwd=source)
-    (built,) = root.glob("*.whl")
-    return built
-
-
-def test_it_holds_the_plugin_alone(wheel):
+    run(sys.executable, "-m", "pip", "wheel", ".", *options, "--wheel-dir", tmp_path, cwd=source, env=environment)
+    (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     version = fairseq_rope.__version__
     assert wheel.name == f"fairseq_rope-{version}-py3-none-any.whl"

@@ -1,4 +1,4 @@
-"""Checkpoint averaging: the arithmetic, what it keeps, what it refuses, and its command."""
+"""Checkpoints: averaging, what it keeps and refuses, and its command; how they are written, and which are not used."""
 
 import argparse
 import pickle
@@ -8,10 +8,12 @@ import torch
 
 from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.average import average_checkpoints
-from fairseq_rope.checkpoints.files import CheckpointError, load_checkpoint
+from fairseq_rope.checkpoints.files import CheckpointError, check_finite, load_checkpoint, save_checkpoint
+from fairseq_rope.checkpoints.model_folder import load_model, read_languages
 
 from ..commands import failure
 from ..helpers import Malicious
+from ..model_folders import run_folder
 
 
 def checkpoint(path, value, dtype=torch.float32, **changes):
@@ -86,3 +88,28 @@ def test_averages_the_last_of_a_folder_or_the_files_given(tmp_path, capsys, monk
     monkeypatch.chdir(tmp_path)
     assert str(first) in failure(capsys, "average", "--inputs", first, second, first.name, *out)  # twice
     assert "--last 3" in failure(capsys, "average", tmp_path, "--last", 4, *out)
+
+
+STATE = {"cfg": {}, "model": {"w": torch.arange(6.0)}}
+
+
+def test_the_same_checkpoint_has_the_same_bytes_in_each_folder(tmp_path):
+    for folder in ("a", "b"):
+        save_checkpoint(STATE, tmp_path / folder / "checkpoint.pt")
+    first, second = (path.read_bytes() for path in tmp_path.glob("*/checkpoint.pt"))
+    assert first == second
+
+
+def test_a_model_whose_training_diverged_is_refused(tmp_path, capsys):
+    """By all that load it: to translate, to export, to draw, to convert."""
+    folder = run_folder(tmp_path / "run", "roformer_tiny")
+    state = torch.load(folder / "checkpoint.pt", weights_only=True)
+    for bad in (torch.nan, torch.inf):
+        state["model"]["decoder.layers.1.fc1.bias"][3] = bad
+        torch.save(state, folder / "checkpoint.pt")
+        for opened in (read_languages, load_model):
+            with pytest.raises(CheckpointError, match=r"checkpoint\.pt: .* decoder\.layers\.1\.fc1\.bias"):
+                opened(folder)
+        check_finite({"encoder.embed_positions._float_tensor": torch.tensor([bad])}, folder)
+        command = ["convert", folder, "--to", "half", "--out", tmp_path / "out"]
+        assert "decoder.layers.1.fc1.bias" in failure(capsys, *command) and not (tmp_path / "out").exists()
