@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import REMEDY, load_model, read_languages
+from fairseq_rope.checkpoints.model_folder import REMEDY, load_model, read_languages, text_files
 from fairseq_rope.translation import RoFormerModel
 from pipeline.command import Failure
 from pipeline.files import sha256
@@ -85,6 +85,14 @@ def test_a_file_that_is_missing_or_damaged_is_named(folder, name, content):
         (folder / name).write_bytes(content)
     for opened in (Translator, load_model) if name.startswith("dict") else (Translator,):
         refused(folder, name, opened)
+
+
+def test_the_files_of_a_way_of_splitting_are_those_that_prepare_json_names(folder):
+    prepared = json.loads((folder / "prepare.json").read_text())
+    (folder / "words.txt").touch()  # of a way that somebody added
+    (folder / "prepare.json").write_text(json.dumps({**prepared, "sha256": {**prepared["sha256"], "words.txt": "0"}}))
+    names = [path.name for path in text_files(folder)]
+    assert names == ["prepare.json", "bpecodes", "vocabulary.en", "words.txt"]
 
 
 def test_damaged_codes_are_told_where_no_hash_is_stored(folder):
