@@ -20,6 +20,7 @@ from ..command import Failure, Parser, decimal, to_path, whole_number
 from ..files import read_as, read_json, sha256, write_json
 from ..languages import language
 from ..prepared import NAME
+from ..steps import read_stamp
 from ..text import TEXTS
 from ..text.base import Text
 from ..text.preparation import Preparation
@@ -138,7 +139,7 @@ def prepare(args: argparse.Namespace) -> None:
     for file in files:
         if "newstest2014" in file.name:
             check_newstest2014(file)
-    hashes = [sha256(file) for file in files]
+    hashes = lines.hashes(files, str(read_stamp(args.out, "copy").get("settings")))
     check_distinct([{prefix: sides} for prefix, sides in zip(prefixes.values(), zip(hashes[::2], hashes[1::2]))])
     with preparing(args, langs, list(prefixes)) as (steps, way):
         out, tokens = steps.folder, steps.folder / way.tokens
