@@ -19,16 +19,11 @@ Content = TypeVar("Content")
 
 def sha256(path: Path) -> str:
     """The hash of a file, as ``sha256sum`` prints it."""
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return digest(file)
-
-
-def digest(file: IO[bytes]) -> str:
-    """The SHA-256 of the rest of an open file."""
-    found = hashlib.sha256()
-    while block := file.read(BLOCK):
-        found.update(block)
-    return found.hexdigest()
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -6,15 +6,15 @@ The name of a corpus is its path without the language: ``train`` stands for ``tr
 import gzip
 import zlib
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, Hashable, Iterable, Iterator, List, Mapping, Sequence, Tuple, cast
+from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from tqdm import tqdm
 
 from ..command import Failure
-from ..files import digest, replacing, replacing_folder, sha256, write_json
+from ..files import replacing, replacing_folder, write_json
 from ..text.base import one_line
 from .signs import check_signs
 
@@ -55,38 +55,14 @@ def raw_lines(path: Path) -> Iterator[str]:
         Failure: a line, named by its number, is not UTF-8, or a gzip file is damaged.
     """
     number = 1
-    with _opened(path) as file:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         try:
             for number, line in enumerate(file, 1):
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
         except UnicodeDecodeError as error:
             raise Failure(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        try:
-            yield cast(IO[bytes], file)
         except (EOFError, OSError, zlib.error) as error:
             raise Failure(f"{path}: cannot be read ({error}): copy or download it again") from None
-
-
-def hashes(files: Sequence[Path], before: str) -> List[str]:
-    """The SHA-256 of the text in each file, which is the same if the file is gzipped.
-
-    Args:
-        before: the settings of an earlier preparation. Older versions took the hash of a gzipped file itself; where it
-            stands there, it stays.
-    """
-    found = []
-    for path in files:
-        own = sha256(path)
-        if path.suffix == ".gz" and own not in before:
-            with _opened(path) as file:
-                own = digest(file)
-        found.append(own)
-    return found
 
 
 def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Pair]:

@@ -20,7 +20,6 @@ from ..command import Failure, Parser, decimal, to_path, whole_number
 from ..files import read_as, read_json, sha256, write_json
 from ..languages import language
 from ..prepared import NAME
-from ..steps import read_stamp
 from ..text import TEXTS
 from ..text.base import Text
 from ..text.preparation import Preparation
@@ -139,7 +138,7 @@ def prepare(args: argparse.Namespace) -> None:
     for file in files:
         if "newstest2014" in file.name:
             check_newstest2014(file)
-    hashes = lines.hashes(files, str(read_stamp(args.out, "copy").get("settings")))
+    hashes = [sha256(file) for file in files]
     check_distinct([{prefix: sides} for prefix, sides in zip(prefixes.values(), zip(hashes[::2], hashes[1::2]))])
     with preparing(args, langs, list(prefixes)) as (steps, way):
         out, tokens = steps.folder, steps.folder / way.tokens

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
 from ..command import Failure, Parser, decimal, not_empty
+from ..files import sha256
 from ..languages import language
-from ..steps import read_stamp
 from .documents import HELD_OUT, copy_documents, find_files, is_json
-from .lines import hashes as text_hashes
 from .preparing import add_splitting, check_distinct, check_out, finish, parsed, preparing
 
 
@@ -62,8 +61,7 @@ def prepare(args: argparse.Namespace) -> None:
         if name in (out, *out.parents):
             raise Failure(f"{args.out} is in the folder of the text, {name}: choose another --out")
     check_out(out, list(chain(*sets.values())))
-    before = str(read_stamp(out, "copy").get("settings"))
-    hashes = {subset: text_hashes(files, before) for subset, files in sets.items()}
+    hashes = {subset: [sha256(file) for file in files] for subset, files in sets.items()}
     check_distinct([dict(zip(files, hashes[subset])) for subset, files in sets.items()])
     names = ["train", *reversed(HELD_OUT)] if args.hold_out else list(sets)
     with preparing(args, [lang], names) as (steps, way):

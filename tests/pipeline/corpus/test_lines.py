@@ -6,9 +6,9 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.corpus.cleaning import clean
-from pipeline.corpus.lines import copy_sets, hashes, join, pairs, write_pairs
+from pipeline.corpus.lines import copy_sets, join, pairs, write_pairs
 from pipeline.corpus.prepare import main as prepare
-from pipeline.files import read_json, sha256
+from pipeline.files import read_json
 
 LANGS = ("en", "de")
 
@@ -51,17 +51,6 @@ def test_bad_input_is_refused_and_leaves_nothing(tmp_path, en, de, message):
     with pytest.raises(Failure, match=message):
         copy(prefix, out, LANGS)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.de", "in.en"]
-
-
-def test_the_hash_of_text_is_the_same_if_it_is_gzipped_unless_an_older_version_took_that_of_the_file(tmp_path):
-    plain, packed = tmp_path / "a.en", tmp_path / "a.en.gz"
-    plain.write_text("a\nb\n")
-    packed.write_bytes(gzip.compress(b"a\nb\n"))
-    assert hashes([packed, plain], "input") == [sha256(plain)] * 2
-    assert hashes([packed, plain], f"input {sha256(packed)}") == [sha256(packed), sha256(plain)]
-    packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(Failure, match="a.en.gz: cannot be read"):
-        hashes([packed], "")
 
 
 def test_pairs_of_other_sets_that_are_in_the_training_set_are_counted(tmp_path):
