@@ -8,6 +8,7 @@ import torch
 from fairseq.data import Dictionary
 
 from fairseq_rope import RoFormerLanguageModel, RoFormerMaskedModel
+from fairseq_rope.architectures import match_architectures
 from fairseq_rope.masked_hub import MaskedHub
 from fairseq_rope.positions import POSITIONS
 
@@ -55,6 +56,12 @@ def test_the_special_symbol_of_language_models_begins_a_text(kind):
     replaced = position.positions_of(torch.tensor([[PAD, 9, BOS, EOS]])).special.tolist()
     assert replaced == [[False, kind == "mlm", kind == "lm", False]]
     assert build_with("tupe_a").decoder.position.config.special_idx == EOS
+
+
+def test_linear_attention_has_performers_features_at_the_size_of_enwik8():
+    for arch in match_architectures(["*_linear*_lm_*"]):
+        features = build(arch, decoder_embed_dim=48, decoder_layers=1).decoder.layers[0].self_attn.position
+        assert type(features).__name__ == ("RandomFeatures" if arch.endswith("enwik8") else "PositiveUnits")
 
 
 def write_texts(folder, lines, words=None):

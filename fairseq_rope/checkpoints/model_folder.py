@@ -5,6 +5,7 @@
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -149,13 +150,14 @@ def check_files(folder: Path, *names: str, remedy: str = REMEDY) -> None:
 
 def text_files(folder: Path) -> List[Path]:
     """The files that say how to split text, as far as they are there; ``prepare.json`` names those of its way."""
-    prepared = folder / "prepare.json"
-    named = json.loads(prepared.read_text(encoding="utf-8")).get("sha256", {}) if prepared.is_file() else {}
     names = ["prepare.json", "bpecodes", "sentencepiece.bpe.model", "source.spm", "target.spm"]
     names += ["vocab.txt", "vocab.json", "tokenizer_config.json"]
-    names += [name for name in named if not name.startswith("dict.")]
-    paths = [*(folder / name for name in names), *sorted(folder.glob("vocabulary.*"))]  # which older ones do not name
-    return [path for path in dict.fromkeys(paths) if path.is_file()]
+    names += sorted(path.name for path in folder.glob("vocabulary.*"))
+    named = _prepared(folder / "prepare.json").get("sha256")
+    for name in named if isinstance(named, dict) else ():
+        if not re.match(r"dict\.|(train|valid|test\d*)\.", name) and Path(name).name == name:  # a file of this folder
+            names.append(name)
+    return [folder / name for name in dict.fromkeys(names) if (folder / name).is_file()]
 
 
 def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:

@@ -1,4 +1,7 @@
-"""Every place where the plugin changes what fairseq does, as one list, each with its reason and its test."""
+"""Every place where the plugin changes what fairseq does, as one list, each with its reason and its test.
+
+``train.sh`` changes three more in its own processes (``scripts/pipeline/training/worker.py``).
+"""
 
 import functools
 from types import SimpleNamespace

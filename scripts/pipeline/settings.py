@@ -23,7 +23,8 @@ RESERVED = (
     *("--reset-optimizer", "--reset-dataloader", "--reset-lr-scheduler", "--reset-meters"),
     *("--checkpoint-suffix", "--no-save-optimizer-state", "--max-epoch", "--stop-min-lr"),
 )
-"""Flags of fairseq-train that the scripts set themselves, or that would contradict the settings of the run."""
+"""Flags of fairseq-train that the scripts set themselves, that would contradict the settings of the run, or that would
+end it between two checkpoints."""
 
 BEGIN_WITH = ("--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path")
 """Flags that name files with first values of parameters."""
@@ -126,8 +127,8 @@ def check_flags(flags: Mapping[str, Sequence[str]], reserved: Collection[str] = 
     for name, values in flags.items():
         if name in reserved or any(re.match("-[ast]", word) for word in values):
             raise Failure(
-                f"{name} does not go among the flags of fairseq-train: it has an option of its own, as --max-update, "
-                "or is set here"
+                f"{name} does not go among the flags of fairseq-train: the scripts set it, or have an option for it "
+                "(of train.sh, --max-update or --patience end a training)"
             )
     if list(flags.get("--lr-scheduler", [])) == ["reduce_lr_on_plateau"]:
         raise Failure(

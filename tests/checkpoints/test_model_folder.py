@@ -91,8 +91,11 @@ def test_the_files_of_a_way_of_splitting_are_those_that_prepare_json_names(folde
     prepared = json.loads((folder / "prepare.json").read_text())
     (folder / "words.txt").touch()  # of a way that somebody added
     (folder / "prepare.json").write_text(json.dumps({**prepared, "sha256": {**prepared["sha256"], "words.txt": "0"}}))
+    (folder / "train.en").touch()  # of the raw text, which it names, too
     names = [path.name for path in text_files(folder)]
     assert names == ["prepare.json", "bpecodes", "vocabulary.en", "words.txt"]
+    (folder / "prepare.json").write_text("[]")
+    assert len(text_files(folder)) == 3
 
 
 def test_damaged_codes_are_told_where_no_hash_is_stored(folder):

@@ -1,4 +1,4 @@
-"""train.sh when it is killed, interrupted or ended by its flags, and when it begins with another run."""
+"""train.sh when it is killed or ended by its flags, and when it begins with another run."""
 
 import re
 import subprocess

@@ -5,12 +5,18 @@ import pytest
 from pipeline.corpus import prepare_text
 from pipeline.corpus.prepare import parse
 from pipeline.recipes import load_recipe, recipe_names
+from pipeline.text.preparation import default_size
 
 SETS = ["--train", "a", "--valid", "b", "--test", "c", "--out", "d"]
 
 
 def options(*words):
     return parse([*SETS, *words])
+
+
+def test_the_size_follows_from_the_number_of_pairs():
+    sizes = {4500000: 37000, 1000000: 37000, 999999: 16000, 29000: 8000, 6000: 2000, 400: 500, 1: 500}
+    assert {pairs: default_size(pairs) for pairs in sizes} == sizes
 
 
 @pytest.mark.parametrize(

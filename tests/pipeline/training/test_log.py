@@ -1,6 +1,11 @@
 """What is counted in the log of a training, with a resume in it."""
 
-from pipeline.training.log import read_log
+import math
+
+import pytest
+
+from pipeline.results import POINTS
+from pipeline.training.log import Point, read_log, thinned
 
 from .logs import KILLED, RESUMED, epoch, inner, start
 
@@ -32,3 +37,11 @@ def test_a_run_too_short_for_a_line_every_ten_updates_has_the_mean_of_its_epoch(
 def test_the_rate_does_not_depend_on_a_pause(tmp_path):
     lines = [inner(10 * n, 100, wps=str(rate)) for n, rate in enumerate((90, 100, 1, 110, 95), start=1)]
     assert read(tmp_path, [*start(), *lines]).rate == 95
+
+
+@pytest.mark.parametrize("count", [1, 150, 151, 1000])
+def test_a_thinned_curve_has_its_end_and_its_mean(count):
+    points = [Point(i, float(i % 7)) for i in range(1, count + 1)]
+    few, size = thinned([*points, Point(count + 1, math.nan)], POINTS), -(-count // POINTS)
+    assert len(few) <= POINTS and few[-1].updates == count
+    assert few[0].nll == pytest.approx(sum(point.nll for point in points[:size]) / size)
