@@ -134,6 +134,13 @@ def to_path(text: str) -> Path:
     return Path(not_empty(text))
 
 
+def check_name(name: str) -> None:
+    """Raises Failure if fairseq would replace a part of a name, or split it: ``12:30`` are two files."""
+    for sign in ("${", os.pathsep):
+        if sign in name:
+            raise Failure(f"{name}: fairseq does not take '{sign}' for a part of the name: rename the folder")
+
+
 def words_of(texts: Sequence[str]) -> List[str]:
     """The words of a list option, given as one text or as several: ``"A B"``, ``A B``, or lines."""
     return " ".join(texts).split()

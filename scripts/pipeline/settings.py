@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Collection, Dict, List, Mapping, Optional, Sequence
 
-from .command import Failure, say
+from .command import Failure, check_name, say
 from .files import sha256
 from .steps import read_stamp, stamp_path
 
@@ -117,6 +117,7 @@ def is_unfinished(run: Path) -> bool:
 
 def check_data(run: Path, data: Path) -> None:
     """Raises Failure if the run was trained on other data, or if there are no data."""
+    check_name(str(data))
     line, settings = data_line(data), run / SETTINGS
     if settings.is_file() and line not in settings.read_text(encoding="utf-8").splitlines():
         raise Failure(f"{run} was trained on other data than {data} holds now: give the folder it was trained on")

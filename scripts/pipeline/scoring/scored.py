@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 import msgspec
 
-from ..command import Failure, Parser, say, to_path, whole_number
+from ..command import Failure, Parser, check_name, say, to_path, whole_number
 from ..files import read_as
 from ..paths import ROOT
 from ..provenance import code
@@ -78,11 +78,12 @@ def averaged(run: Path) -> Path:
     """The averaged checkpoint of a run; tells the user if the training has not ended, or has a later one.
 
     Raises:
-        Failure: there is none.
+        Failure: there is none, or fairseq cannot read its name.
     """
     checkpoint = run / "checkpoint.pt"
     if not checkpoint.is_file():
         raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")
+    check_name(str(checkpoint))
     if is_unfinished(run):
         say(f"{run} is not trained to its end: its checkpoint.pt is the model of an earlier update")
     averaged_ones = str(read_stamp(run, "average").get("settings"))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
-from ..command import Failure, Parser, as_failure, say, to_path, whole_number
+from ..command import Failure, Parser, as_failure, check_name, say, to_path, whole_number
 from ..files import sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
@@ -98,6 +98,8 @@ class Training:
         given = flags_in(args.flags)
         settings.check_flags(given)
         settings.check_flags(recipe.flags, set(settings.RESERVED) - set(settings.IN_RECIPES))
+        for path in (self.data, self.out):
+            check_name(str(path))
         if recipe.start and not self.start:
             raise Failure(f"the recipe {recipe.name} begins with a run of {recipe.start}: give that run as --from RUN")
         if self.start and set(settings.BEGIN_WITH) & {*recipe.flags, *given}:
