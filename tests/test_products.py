@@ -79,7 +79,22 @@ def test_operands_without_a_gradient_get_none_and_cost_no_product(calls):
     assert len(calls) == 3
 
 
-def test_autocast_stays_with_pytorch_but_not_the_gradients_of_what_was_before_it(calls):
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_without_instructions_is_multiplied_in_fp32_and_rounded_once(dtype, calls, monkeypatch):
+    monkeypatch.setattr(products, "has_instructions", lambda asked: asked is not dtype)
+    given = [torch.randn(*shape).to(dtype).requires_grad_() for shape in ((2, 9, 6), (7, 6), (7,))]
+    exact = [each.detach().double().requires_grad_() for each in given]
+    out, expected = linear(*given), F.linear(*exact)
+    share = torch.randn_like(out)
+    actual, wanted = torch.autograd.grad(out, given, share), torch.autograd.grad(expected, exact, share.double())
+    for a, b in zip((out, *actual), (expected, *wanted)):
+        assert a.dtype is dtype
+        torch.testing.assert_close(a.double(), b, rtol=0.51 * torch.finfo(dtype).eps, atol=1e-5)
+    assert len(calls) == 3
+
+
+def test_autocast_stays_with_pytorch_but_not_the_gradients_of_what_was_before_it(calls, monkeypatch):
+    monkeypatch.setattr(products, "has_instructions", lambda dtype: True)
     for dtype in (torch.bfloat16, torch.float64):  # and other precisions do
         linear(torch.randn(4, 6, dtype=dtype), torch.randn(5, 6, dtype=dtype))
     x, weight = torch.randn(4, 6), torch.randn(5, 6, requires_grad=True)
@@ -176,7 +191,11 @@ def test_packed_layers_are_the_layers_side_by_side(library, onednn, monkeypatch)
         torch.testing.assert_close(packed(x), expected, rtol=1e-5, atol=1e-5)
     layer, x = nn.Linear(64, 40).bfloat16(), torch.randn(4, 64).bfloat16()
     precise = F.linear(x.float(), layer.weight.float(), layer.bias.float())
-    torch.testing.assert_close(PackedLinear.of(layer)(x).float(), precise, rtol=1e-2, atol=1e-2)
+    for instructions in (False, True):
+        monkeypatch.setattr(products, "has_instructions", lambda dtype, have=instructions: have or dtype is torch.float)
+        out = PackedLinear.of(layer)(x)
+        assert out.dtype is torch.bfloat16
+        torch.testing.assert_close(out.float(), precise, rtol=1e-2, atol=1e-2)
 
 
 @NEEDS_ONEDNN

@@ -5,8 +5,9 @@ from typing import Optional, Tuple
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
+from ..products import is_emulated, matmul
 from .cache import IncrementalState
-from .kernels import precise, product, scaled_dot_product_attention
+from .kernels import precise, scaled_dot_product_attention
 from .masks import merge_masks
 
 LONG = 64 * 64
@@ -21,7 +22,8 @@ class EncoderAttention(MultiheadAttention):
     """fairseq's attention to the encoder; in decoding, several beams can share one set of keys and values.
 
     The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``. In training,
-    pairs of long texts take the way of self-attention; evaluation equals fairseq's to the bit.
+    pairs of long texts take the way of self-attention, and so does half precision that the processor emulates;
+    otherwise evaluation equals fairseq's to the bit.
     """
 
     def forward(
@@ -39,8 +41,7 @@ class EncoderAttention(MultiheadAttention):
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """As in fairseq's class, also for ``query`` ``(1, B x beams, C)`` with cached keys of B sentences."""
         plain = not (need_weights or need_head_weights or before_softmax or attn_mask is not None)
-        learns = self.training and plain and incremental_state is None
-        if learns and key is not None and value is not None and len(query) * len(key) >= LONG:
+        if plain and incremental_state is None and key is not None and value is not None and self._is_slow(query, key):
             q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
             return self._attend_in_full(q, k, v, key_padding_mask), None
         cache = self._get_input_buffer(incremental_state)
@@ -63,6 +64,10 @@ class EncoderAttention(MultiheadAttention):
         out = self.attend(q, k, v, None if padding is None else padding[:, None])
         return self.out_proj(out.reshape(query.shape)), None
 
+    def _is_slow(self, query: Tensor, key: Tensor) -> bool:
+        """Whether fairseq's own way is the slower one for ``(T, B, C)`` and ``(S, B, C)``."""
+        return (self.training and len(query) * len(key) >= LONG) or is_emulated(query)
+
     def _attend_in_full(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional[Tensor]) -> Tensor:
         """The output ``(T, B, C)`` for projections ``(T, B, C)`` and ``(S, B, C)``; ``padding`` is ``(B, S)``."""
         q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3) for x in (q, k, v))
@@ -81,8 +86,8 @@ class EncoderAttention(MultiheadAttention):
         Returns:
             ``(B, beams, H, D)``.
         """
-        logits = precise(product(q, k.transpose(-2, -1)))  # (B, H, beams, S)
+        logits = precise(matmul(q, k.transpose(-2, -1)))  # (B, H, beams, S)
         if hidden is not None:
             logits = logits.masked_fill(hidden[:, None].bool(), float("-inf"))
         weights = self.dropout_module(logits.softmax(dim=-1).type_as(v))  # in decoding only with --retain-dropout
-        return product(weights, v).transpose(1, 2)
+        return matmul(weights, v).transpose(1, 2)

@@ -1,6 +1,5 @@
 """The two products of attention, in the form that is fastest on each device."""
 
-import functools
 from contextlib import nullcontext
 from typing import Optional
 
@@ -10,14 +9,13 @@ from fairseq.modules.fairseq_dropout import FairseqDropout
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ..products import matmul, multiplies_in_fp32
+
 SHORT = 96
 """Queries and keys up to which two products with their gradients are faster than PyTorch's kernel on a CPU.
 
 At 28 tokens they are 1.3 to 1.8 times as fast; in fp32 only as fast at the kernel's own sizes, 32 and 64.
 """
-
-FEW = 16
-"""Rows below which products in bf16 are faster in fp32, even with instructions for bf16: those of decoding."""
 
 ON_GPU = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """PyTorch's kernels for GPUs without cuDNN's, which computes in half precision alone. It is left out for two reasons.
@@ -30,27 +28,6 @@ With a mask, on an H100 or H200 and from torch 2.11 on, its gradient of a query 
 an odd multiple of 64 and the query sees small logits alone, below about -88 (PyTorch's issue 196678). We saw it in
 fp16, at about -29: that fits e^11, the largest number there.
 """
-
-
-@functools.cache
-def has_bf16_instructions() -> bool:
-    """Whether this processor multiplies in bf16 (AVX512_BF16, AMX); False where PyTorch cannot tell."""
-    return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", bool)())
-
-
-def multiplies_in_fp32(x: Tensor) -> bool:
-    """Whether products with ``x`` are made in fp32: of half precision on a CPU, but for many rows in bf16 where it has
-    instructions."""
-    if x.device.type != "cpu" or x.dtype not in (torch.bfloat16, torch.float16):
-        return False
-    if x.dtype == torch.float16 or torch.compiler.is_compiling():  # a program for all lengths
-        return True
-    return x.size(-2) < FEW or not has_bf16_instructions()
-
-
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b``, except under autocast in fp32 where that is faster, up to 20 times: :func:`multiplies_in_fp32`."""
-    return torch.matmul(a.float(), b.float()).type_as(a) if multiplies_in_fp32(a) else torch.matmul(a, b)
 
 
 def precise(logits: Tensor) -> Tensor:
@@ -95,12 +72,12 @@ def scaled_dot_product_attention(
         mask = None if mask is None else mask.type_as(q)
         with sdpa_kernel(ON_GPU) if v.device.type == "cuda" and v.dtype != torch.float else nullcontext():
             return F.scaled_dot_product_attention(q, k, v, mask, p, is_causal, scale=scale)
-    logits = precise(product((q * scale).type_as(v), k.type_as(v).transpose(-2, -1)))
+    logits = precise(matmul((q * scale).type_as(v), k.type_as(v).transpose(-2, -1)))
     if is_causal:
         mask = logits.new_full(logits.shape[-2:], float("-inf")).triu_(1)
     if mask is not None:
         logits += mask
-    return product(dropout(logits.softmax(dim=-1).type_as(v)), v)
+    return matmul(dropout(logits.softmax(dim=-1).type_as(v)), v)
 
 
 def _learns(q: Tensor, k: Tensor, mask: Optional[Tensor]) -> bool:

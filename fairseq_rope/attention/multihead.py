@@ -8,9 +8,10 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from ..positions import PositionEncoding
+from ..products import matmul
 from ..unregistered import Unregistered
 from .cache import IncrementalState, KeyValueCache, Tail
-from .kernels import computes_in_fp32, precise, product, scaled_dot_product_attention
+from .kernels import computes_in_fp32, precise, scaled_dot_product_attention
 from .masks import merge_masks, with_future
 from .packing import pack, unpack
 
@@ -189,12 +190,12 @@ class PositionalMultiheadAttention(MultiheadAttention):
             The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` before dropout, in fp32 or fp64.
         """
         scale = self.encoding.logit_scale(self.head_dim)
-        logits = precise(product(q * scale, k.transpose(-2, -1)))
+        logits = precise(matmul(q * scale, k.transpose(-2, -1)))
         if mask is not None:
             logits += mask
         weights = logits.softmax(dim=-1)
         dropped = self.dropout_module(weights)
-        out = product(dropped.type_as(v), v)
+        out = matmul(dropped.type_as(v), v)
         value_bias = self.encoding.value_bias(dropped, self.position, **context)
         return (out if value_bias is None else out + value_bias), weights
 

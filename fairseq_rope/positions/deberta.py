@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..products import matmul
 from ..unregistered import Unregistered
 from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import check_distance, distance_rows, of_pairs, products_with_rows
@@ -83,7 +84,7 @@ class DisentangledEncoding(PositionEncoding):
         if q.size(2) == 1 and relative_q.size(1) == k.size(2):  # one row for each key: R = S
             position_to_content = (k * relative_q.flip(1)).sum(-1)[:, :, None]  # (B, H, 1, S)
         else:
-            products = k @ relative_q.transpose(-2, -1)  # (B, H, S, R), of i - j in ascending order
+            products = matmul(k, relative_q.transpose(-2, -1))  # (B, H, S, R), of i - j in ascending order
             position_to_content = of_pairs(products, (products.size(-1) - 1 - row).mT).transpose(-2, -1)
         return (content_to_position + position_to_content) * self.logit_scale(q.size(-1))
 

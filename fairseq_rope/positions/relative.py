@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..products import matmul
 from .base import TokenPositions
 
 LARGEST_DISTANCE = 65536
@@ -65,7 +66,7 @@ def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor
     heads = (q.size(1), -1)
     sentences, (count, channels) = q.size(0), rows.shape
     if q.size(2) > 1 or type(projection) is not nn.Linear:  # a quantised one has no matrix to use
-        return q @ projection(rows).unflatten(-1, heads).permute(1, 2, 0)  # (R, C) -> (H, D, R)
+        return matmul(q, projection(rows).unflatten(-1, heads).permute(1, 2, 0))  # (R, C) -> (H, D, R)
     q = q[:, :, 0].transpose(0, 1)  # (H, B, D)
     if sentences * (channels + heads[0] * count) >= count * channels:
         products = q @ projection(rows).unflatten(-1, heads).permute(1, 2, 0)

@@ -6,6 +6,7 @@ from typing import Any, Dict, Optional
 import torch
 from torch import Tensor, nn
 
+from ..products import matmul
 from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import check_distance, distances
 
@@ -64,7 +65,7 @@ class RelativeEncoding(PositionEncoding):
         return {"row": (distances(query, key).clamp(-clip, clip) + clip)[:, None]}  # (1, 1, T, S)
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
-        products = (q * self.logit_scale(q.size(-1))) @ layer.keys.transpose(-2, -1)  # (B, H, T, 2 clip + 1)
+        products = matmul(q * self.logit_scale(q.size(-1)), layer.keys.transpose(-2, -1))  # (B, H, T, 2 clip + 1)
         products = products.to(torch.promote_types(products.dtype, torch.float))
         return products.gather(-1, context["row"].expand(*q.shape[:3], -1))
 
@@ -73,4 +74,4 @@ class RelativeEncoding(PositionEncoding):
             return None
         by_row = weights.new_zeros(*weights.shape[:3], layer.values.size(1))  # (B, H, T, 2 clip + 1)
         by_row = by_row.scatter_add(-1, context["row"].expand_as(weights), weights)
-        return by_row.type_as(layer.values) @ layer.values
+        return matmul(by_row.type_as(layer.values), layer.values)

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..products import matmul
 from .base import SideConfig, TokenPositions
 from .relative import bucket_bias, check_buckets, distances, t5_buckets
 from .t5 import T5Options
@@ -75,7 +76,7 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
         if query_positions.size(1) > 1 or type(self.k_proj) is not nn.Linear:  # a quantised one has no matrix to use
             q, k = self.q_proj(p), self.k_proj(p)  # projected once, then distributed over the sentences
             q = self._heads(F.embedding(query_positions, q)) * scale
-            return q @ self._heads(F.embedding(key_positions, k)).transpose(-2, -1)
+            return matmul(q, self._heads(F.embedding(key_positions, k)).transpose(-2, -1))
         # one step: by associativity no key is projected, (q U_K^T) p^T in place of q (p U_K)^T
         q = self._heads(self.q_proj(F.embedding(query_positions, p))) * scale  # (B, H, 1, D)
         weight, bias = self._heads(self.k_proj.weight.t()), self._heads(self.k_proj.bias[None])  # (H, C, D), (H, 1, D)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..products import add_weight_gradient, product, weight_gradient
+from ..products import add_weight_gradient, is_emulated, product, weight_gradient
 
 CHUNK = {"cpu": 2**26, "cuda": 2**28}
 """Bytes of logits in memory at once, by type of device. Products of fewer rows are slower."""
@@ -49,6 +49,8 @@ def linear_label_smoothed_nll_loss(
     device = features.device.type
     if torch.is_autocast_enabled(device):
         features = features.to(torch.get_autocast_dtype(device))
+    if is_emulated(features):
+        features = features.float()
     if ignore_index is not None and device == "cpu":  # elsewhere this would wait for the number of tokens
         kept = target.ne(ignore_index)
         features, target, ignore_index = features[kept], target[kept], None

@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 
-from fairseq_rope.attention import PositionalMultiheadAttention, kernels
-from fairseq_rope.attention.kernels import FEW, SHORT, multiplies_in_fp32, scaled_dot_product_attention
+from fairseq_rope import products
+from fairseq_rope.attention import PositionalMultiheadAttention
+from fairseq_rope.attention.kernels import SHORT, scaled_dot_product_attention
 from fairseq_rope.attention.masks import merge_masks
 from fairseq_rope.positions import PositionEncoding
+from fairseq_rope.products import FEW, multiplies_in_fp32
 from fairseq_rope.training.dropout import CpuDropout
 
 from ..helpers import DEVICES, FP32, side_config, token_positions
@@ -158,7 +160,7 @@ def test_half_precision_learns_in_fp32_also_under_autocast(length, instructions,
     """Rounded once, at the end; with instructions for bf16, short texts learn in bf16."""
     q, k, v = torch.randn(3, B, H, length, C // H).bfloat16().requires_grad_().unbind()
     mask, dropout = torch.randn(length, length).bfloat16(), CpuDropout(0.0)
-    monkeypatch.setattr(kernels, "has_bf16_instructions", lambda: instructions)
+    monkeypatch.setattr(products, "has_instructions", lambda dtype: instructions)
     precise = scaled_dot_product_attention(*(x.float() for x in (q, k, v)), mask.float(), False, 0.3, dropout)
     for enabled in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):

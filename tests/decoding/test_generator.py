@@ -88,7 +88,7 @@ def test_every_option_of_the_search_equals_fairseqs(name, device, fast_searches)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype,digits", [(torch.float16, 4e-3), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("dtype,digits", [(torch.float16, 4e-3), (torch.bfloat16, 6e-2)])
 def test_half_precision_finds_translations_as_good(dtype, digits, device):
     """Ties and rounding may change which: scores of the best are those of fairseq's up to the precision."""
     model = lively().to(device, dtype)
