@@ -3,8 +3,8 @@
 In fp32, PyTorch hands the product of a linear layer to its BLAS (MKL in most builds), which uses half of some
 processors' rate, where oneDNN uses all of it. :func:`library` measures once which of them this process takes. In half
 precision, PyTorch's products take 4 to 40 times as long as in fp32 on a processor without instructions for them (an
-EPYC with AVX2): there the operands become fp32, and the result is rounded once, as it always is. Other precisions,
-other devices, autocast, programs that are compiled or exported, and small products in fp32 stay with PyTorch.
+EPYC with AVX2): there the operands become fp32, and the result is rounded once, as it always is. Small products, other
+precisions, other devices, autocast, and programs that are compiled or exported stay with PyTorch.
 
 oneDNN's operators have private names in PyTorch. Where they are missing, everything stays with PyTorch as well.
 """
@@ -12,6 +12,7 @@ oneDNN's operators have private names in PyTorch. Where they are missing, everyt
 import functools
 import logging
 import os
+import platform
 import time
 from contextlib import nullcontext
 from types import MethodType
@@ -45,6 +46,9 @@ ROWS = 32
 
 FEW = 16
 """Rows below which products in bf16 are faster in fp32, even with instructions for bf16: those of decoding."""
+
+WORTH_CONVERTING = 12
+"""Rows from which a weight in half precision without instructions may become fp32; for fewer, PyTorch is as fast."""
 
 _operators: Any = torch.ops.mkldnn
 _library: Optional[str] = None
@@ -165,13 +169,13 @@ def onednn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
 
 
 def _fits(x: Tensor, weight: Tensor) -> bool:
-    """Whether ``x @ weight^T`` goes to oneDNN, or to fp32."""
+    """Whether ``x @ weight^T`` goes to oneDNN, or in half precision to fp32; else PyTorch has it."""
     if not x.is_cpu or x.dtype is not weight.dtype or torch.compiler.is_compiling():
         return False
     if x.dtype is torch.float:
         is_faster = x.numel() * weight.size(0) >= SMALLEST and library() == ONEDNN
     else:
-        is_faster = is_emulated(x)
+        is_faster = x.numel() >= WORTH_CONVERTING * x.size(-1) and is_emulated(x)
     return is_faster and not torch.is_autocast_enabled("cpu")
 
 
@@ -190,13 +194,14 @@ def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
         out: Tensor = _Linear.apply(x.reshape(-1, x.size(-1)), weight, bias)
     except RuntimeError as error:
         out = F.linear(x, weight, bias)  # fails as well if the operands are wrong
-        _fall_back(error)
+        if x.dtype is torch.float:
+            _fall_back(error)
         return out
     return out.view(*x.shape[:-1], weight.size(0))
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b``, except under autocast in fp32 where that is faster, up to 20 times: :func:`multiplies_in_fp32`."""
+    """``a @ b``, in fp32 where that is faster, up to 20 times (:func:`multiplies_in_fp32`); never so under autocast."""
     return torch.matmul(a.float(), b.float()).type_as(a) if multiplies_in_fp32(a) else torch.matmul(a, b)
 
 
@@ -228,12 +233,12 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tuple[Optional[Tensor], ...]:
         (x, weight), needed = ctx.saved_tensors, ctx.needs_input_grad
-        dtype, grad, x, weight = x.dtype, *(operand.to(torch.float) for operand in (grad, x, weight))
+        grad = grad.float()  # autograd rounds what is returned
         # the forward pass was outside of autocast, which may be active here
         with torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext():
-            of_x = linear(grad, weight.t()).to(dtype) if needed[0] else None
-            of_weight = weight_gradient(grad, x).to(dtype) if needed[1] else None
-            return of_x, of_weight, grad.sum(0).to(dtype) if needed[2] else None
+            of_x = linear(grad, weight.float().t()) if needed[0] else None
+            of_weight = weight_gradient(grad, x.float()) if needed[1] else None
+            return of_x, of_weight, grad.sum(0) if needed[2] else None
 
 
 def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
@@ -284,7 +289,8 @@ class PackedLinear:
 
     Without the copy, every product on a CPU first brings the weight into such a layout. With the few rows of a step of
     decoding, this takes as long as the product itself. Where the copy does not pay (small weights, oneDNN missing, or
-    ``blas`` required), this is ``F.linear``, and nothing is copied.
+    ``blas`` required), this is ``F.linear``, and nothing is copied. In half precision without instructions, the weight
+    is copied in fp32, and so are the products.
 
     Args:
         weight: ``(out, in)``; later changes do not arrive.
@@ -336,7 +342,11 @@ def is_emulated(x: Tensor) -> bool:
 
 @functools.cache
 def has_instructions(dtype: torch.dtype) -> bool:
-    """Whether this processor multiplies in ``dtype``: in bf16 with AVX512_BF16 or AMX, in fp16 with AVX512_FP16."""
+    """Whether this processor multiplies in ``dtype``: in bf16 with AVX512_BF16, AMX or ARM's, in fp16 with AVX512_FP16.
+
+    oneDNN also computes in bf16 with AVX-512 alone: slowly, so there it decides only where PyTorch cannot tell.
+    """
     if dtype is torch.bfloat16:
-        return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", computes_bf16)())
+        on_x86 = platform.machine().lower() in ("x86_64", "amd64")
+        return bool(getattr(torch.cpu if on_x86 else None, "_is_avx512_bf16_supported", computes_bf16)())
     return dtype is not torch.float16 or bool(getattr(_operators, "_is_mkldnn_fp16_supported", bool)())

@@ -1,6 +1,7 @@
 """Products by oneDNN are PyTorch's up to rounding, with their gradients; what does not fit stays with PyTorch."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,11 +10,18 @@ import torch.nn.functional as F
 from fairseq.data import ListDataset
 from fairseq.data.iterators import EpochBatchIterator
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_rope import products
 from fairseq_rope.products import PackedLinear, linear
+from fairseq_rope.training.linear_loss import linear_label_smoothed_nll_loss
 
-from .helpers import build, decoder_input, randomised, sentences
+from .helpers import ENCODINGS, build, build_with, decoder_input, randomised, sentences
+
+FLAGS = set()
+"""Of an x86 processor under Linux."""
+if (CPU := Path("/proc/cpuinfo")).exists():
+    FLAGS = {flag for line in CPU.read_text().splitlines() if line.startswith("flags") for flag in line.split()}
 
 NEEDS_ONEDNN = pytest.mark.skipif(not products.is_available(), reason="this PyTorch lacks oneDNN or its operators")
 ROUNDING = 2**-22  # of a sum's terms, relative to the sum of their sizes, times a few dozen terms
@@ -82,6 +90,7 @@ def test_operands_without_a_gradient_get_none_and_cost_no_product(calls):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_without_instructions_is_multiplied_in_fp32_and_rounded_once(dtype, calls, monkeypatch):
     monkeypatch.setattr(products, "has_instructions", lambda asked: asked is not dtype)
+    monkeypatch.setattr(products, "WORTH_CONVERTING", 1)
     given = [torch.randn(*shape).to(dtype).requires_grad_() for shape in ((2, 9, 6), (7, 6), (7,))]
     exact = [each.detach().double().requires_grad_() for each in given]
     out, expected = linear(*given), F.linear(*exact)
@@ -91,6 +100,40 @@ def test_half_precision_without_instructions_is_multiplied_in_fp32_and_rounded_o
         assert a.dtype is dtype
         torch.testing.assert_close(a.double(), b, rtol=0.51 * torch.finfo(dtype).eps, atol=1e-5)
     assert len(calls) == 3
+
+
+class ProductsInHalf(TorchDispatchMode):
+    """The names of the matrix products whose operands have half precision."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        halves = [x for x in args if isinstance(x, torch.Tensor) and x.dtype in (torch.bfloat16, torch.float16)]
+        if halves and function.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm):
+            self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_without_instructions_no_step_of_a_training_has_products_in_half_precision(encoding, monkeypatch):
+    monkeypatch.setattr(products, "has_instructions", lambda dtype: dtype is torch.float)
+    monkeypatch.setattr(products, "WORTH_CONVERTING", 1)
+    model = build_with(encoding).bfloat16().train()
+    target = decoder_input(sentences(3, 14, seed=2))
+    with ProductsInHalf() as seen:
+        features = model(sentences(3, 17), None, target, features_only=True)[0].flatten(0, 1)
+        weight = model.decoder.output_projection.weight
+        linear_label_smoothed_nll_loss(features, weight, target.flatten(), 0.1)[0].backward()
+        assert not seen.names
+        torch.mm(weight, weight.t())
+        assert seen.names  # it notices
+
+
+@pytest.mark.skipif(not FLAGS, reason="the system does not say what the processor has")
+def test_instructions_for_bf16_are_those_of_the_processor():
+    assert products.has_instructions(torch.bfloat16) == bool(FLAGS & {"avx512_bf16", "amx_bf16"})
 
 
 def test_autocast_stays_with_pytorch_but_not_the_gradients_of_what_was_before_it(calls, monkeypatch):

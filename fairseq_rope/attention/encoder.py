@@ -22,8 +22,8 @@ class EncoderAttention(MultiheadAttention):
     """fairseq's attention to the encoder; in decoding, several beams can share one set of keys and values.
 
     The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``. In training,
-    pairs of long texts take the way of self-attention, and so does half precision that the processor emulates;
-    otherwise evaluation equals fairseq's to the bit.
+    pairs of long texts take the way of self-attention, and so does half precision without instructions for it, also in
+    evaluation; otherwise evaluation equals fairseq's to the bit.
     """
 
     def forward(

@@ -171,7 +171,7 @@ class PackedDecoder(IncrementalDecoder):
 
     def logits(self, tokens: Tensor, buffer: Tensor) -> Tensor:
         vocabulary = self.weights.vocabulary
-        if not vocabulary.is_packed:
+        if not vocabulary.is_packed and vocabulary.weight.dtype is self.weight.dtype:
             return super().logits(tokens, buffer)
         return vocabulary(self.features(tokens))
 
