@@ -1,4 +1,4 @@
-"""Products by oneDNN are PyTorch's up to rounding, with their gradients; what does not fit stays with PyTorch."""
+"""Products by oneDNN, and in fp32 for half precision, are PyTorch's up to rounding, with their gradients."""
 
 import itertools
 from pathlib import Path
