@@ -49,11 +49,11 @@ def linear_label_smoothed_nll_loss(
     device = features.device.type
     if torch.is_autocast_enabled(device):
         features = features.to(torch.get_autocast_dtype(device))
+    elif is_emulated(features):
+        features = features.float()
     if ignore_index is not None and device == "cpu":  # elsewhere this would wait for the number of tokens
         kept = target.ne(ignore_index)
         features, target, ignore_index = features[kept], target[kept], None
-    if is_emulated(features):
-        features = features.float()
     if not torch.is_grad_enabled():  # else PyTorch would compute the gradient of the weight all the same
         features, weight, bias = features.detach(), weight.detach(), None if bias is None else bias.detach()
     with torch.autocast(device, enabled=False):
