@@ -112,7 +112,7 @@ def speed_of_onednn() -> float:
 def speed_of_bf16() -> float:
     """How many times as fast bf16 is in the same products as fp32 in the faster library; 0 where it is emulated, which
     takes long to measure."""
-    if not computes_bf16():
+    if not has_instructions(torch.bfloat16):
         return 0.0
     in_fp32 = onednn if is_available() and library() == ONEDNN else F.linear
     return _ratio(in_fp32, F.linear, torch.bfloat16)
@@ -298,9 +298,8 @@ class PackedLinear:
     """
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor]) -> None:
-        self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
-        if is_emulated(weight):
-            self.weight, self.bias = weight.detach().float(), None if bias is None else bias.detach().float()
+        dtype = torch.float if is_emulated(weight) else weight.dtype
+        self.weight, self.bias = weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
         self.is_packed = can_pack(self.weight)
         if self.is_packed:
             self.weight = _operators._reorder_linear_weight(self.weight.contiguous(), ROWS)

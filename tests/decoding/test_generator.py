@@ -88,13 +88,14 @@ def test_every_option_of_the_search_equals_fairseqs(name, device, fast_searches)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype,digits", [(torch.float16, 4e-3), (torch.bfloat16, 6e-2)])
+@pytest.mark.parametrize("dtype,digits", [(torch.float16, 4e-3), (torch.bfloat16, 2e-2)])
 def test_half_precision_finds_translations_as_good(dtype, digits, device):
-    """Ties and rounding may change which: scores of the best are those of fairseq's up to the precision."""
+    """Ties and rounding may change which: the mean score of the best is fairseq's up to the precision."""
     model = lively().to(device, dtype)
-    for (mine, *_), (stock, *_) in zip(*both(model, batch(device=device), beam_size=4, max_len_b=12)):
-        torch.testing.assert_close(mine["score"], stock["score"], rtol=digits, atol=digits)
-        assert mine["positional_scores"].dtype == stock["positional_scores"].dtype
+    best = [[beam[0] for beam in found] for found in both(model, batch(device=device), beam_size=4, max_len_b=12)]
+    mine, stock = (sum(float(hypothesis["score"]) for hypothesis in found) / len(found) for found in best)
+    assert mine == pytest.approx(stock, rel=digits, abs=digits)
+    assert {found[0]["positional_scores"].dtype for found in best} == {best[1][0]["positional_scores"].dtype}
 
 
 def test_a_generator_that_is_used_again_gives_the_same_and_leaves_what_it_gave():

@@ -11,7 +11,7 @@ from fairseq import options, utils
 from fairseq.data import Dictionary
 
 from fairseq_rope.export import export_model
-from fairseq_rope.products import computes_bf16
+from fairseq_rope.products import has_instructions
 
 from ..command import whole_number
 from ..training.fairseq_options import parse
@@ -184,7 +184,8 @@ def measure(
 
 def run(args: argparse.Namespace) -> Dict[str, Any]:
     """Measures beam search against stock fairseq's, for each size of the batch."""
-    args.precisions = args.precisions or ["fp32", *(["bf16"] if args.device.type == "cuda" or computes_bf16() else [])]
+    computes_bf16 = args.device.type == "cuda" or has_instructions(torch.bfloat16)
+    args.precisions = args.precisions or (["fp32", "bf16"] if computes_bf16 else ["fp32"])
     systems = Systems(args)
     candidates = list(systems.candidates())
     rates = peaks(args.precisions, args.device)
