@@ -39,7 +39,8 @@ def test_a_folder_has_growing_blocks_sentences_alone_and_blocks_of_each_test_set
     assert info["binarised"]["sentences"]["en"]["sentences"] == info["blocks"]["sentences"] == info["cleaned"]["kept"]
     assert info["binarised"]["train"]["en"]["sentences"] == info["blocks"]["blocks"] > info["blocks"]["sentences"]
     assert info["pairs"]["test"] == 100 > info["pairs"]["test5"] == 20  # each document is one block
-    assert info["sets"]["test5"] == "test-2048"
+    assert info["pairs"]["valid"] > info["pairs"]["test10"] == 20
+    assert info["sets"]["test5"] == "test-2048" and info["sets"]["test10"] == "valid-2048"
     assert all(
         side["unknown"] == info["binarised"]["test"][lang]["unknown"]
         for lang, side in info["binarised"]["test1"].items()
@@ -69,6 +70,12 @@ def test_documents_are_scored_whole(documents):
             assert scored["scores"]["right_segments"]["score"] == 100 and "segment_bleu" in scored["scores"]
 
 
+def test_a_search_that_would_not_be_the_one_asked_for_is_refused(documents):
+    score = ["scripts/score.sh", "--data", documents[0], "--run", documents[1], "--subset", "test5"]
+    one_line(run(*score, "--max-tokens", 100, fails=True), "give --max-tokens")
+    one_line(run(*score, "--", "--model-overrides", "{'rope_scalng': 'yarn'}", fails=True), "'rope_scalng'")
+
+
 @pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])
 def test_a_text_keeps_its_lines(documents, engine):
     text = "The dog sees the cat.\nA bird sings.\n\n\nEvery sister sees no blue picture.\n\n"
@@ -87,24 +94,26 @@ def test_documents_need_a_model_of_documents_whose_dictionaries_get_the_separato
 
 class Reversing:
     """An engine that reverses the words of each segment. Of a block with an ``x`` it loses the separators and says that
-    it may be cut; of one with a ``y`` in the first segment it leaves the last one empty."""
+    it may be cut; of one with a ``y`` in the first segment it leaves the last one empty; one with a ``z`` it cuts."""
 
     def search(self, sources):
         blocks = [[" ".join(reversed(segment.split())) for segment in split_segments(source)] for source in sources]
         for block in blocks:
             if len(block) > 1 and "y" in block[0]:
                 block[-1] = ""
+            if len(block) > 1 and "z" in block[0]:
+                block[-1] = block[-1][:1]
         found = [" ".join(block) if "x" in source else join_segments(block) for block, source in zip(blocks, sources)]
-        return found, ["x" in source for source in sources]
+        return found, ["x" in source or SEPARATOR in source and "z" in source for source in sources]
 
 
-def test_a_block_that_comes_back_with_other_or_empty_segments_is_translated_segment_by_segment(documents):
+def test_a_block_that_comes_back_cut_or_with_other_or_empty_segments_is_translated_by_segments(documents):
     translator = Translator(documents[1], engine="fairseq", documents=True)
     translator.engine = Reversing()
-    blocks = [["a b", "c d"], ["e x", "f g"], ["h i"], ["j y", "k l"]]
+    blocks = [["a b", "c d"], ["e x", "f g"], ["h x"], ["j y", "k l"], ["m z", "n o"]]
     texts, wrong = translator.search_blocks(blocks)
-    assert wrong == 2 and texts == [["b a", "d c"], ["x e", "g f"], ["i h"], ["y j", "l k"]]
-    assert translator.cut == 1  # the segment that has the x, and not also the block
+    assert wrong == 3 and texts == [["b a", "d c"], ["x e", "g f"], ["x h"], ["y j", "l k"], ["z m", "o n"]]
+    assert translator.cut == 2  # the segments that have the x, and not also the block
 
 
 def test_a_text_is_cut_into_blocks_within_its_documents(documents):

@@ -11,14 +11,14 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 from ..command import Failure, say
 from ..files import read_json, write_json
 from ..text.base import one_line
-from ..text.segments import SEPARATOR, join_segments, packed
+from ..text.segments import SENTENCES, SEPARATOR, join_segments, packed
 from .lines import Pair, pairs, raw_lines, write_pairs
 
 TEST_TOKENS = (128, 256, 512, 1024, 2048)
 """Source tokens of a block at most, in the sets that are made of each test set."""
 
-SENTENCES, BLOCKS = "sentences", "train.blocks"
-"""The training pairs of one segment each, as fairseq's subset; and the file of those of growing length."""
+BLOCKS = "train.blocks"
+"""The file of the training pairs of growing length."""
 
 
 def table_of(prefix: str) -> Optional[Path]:
@@ -34,10 +34,14 @@ def documents(prefix: str, langs: Tuple[str, str]) -> Iterator[List[Pair]]:
 
     Raises:
         Failure: the text cannot be read, a document has other numbers of segments on the two sides, a line of a
-            table has not three columns, or a segment holds the separator.
+            table has not three columns, a document of it begins twice, or a segment holds the separator.
     """
     named = _rows(table) if (table := table_of(prefix)) else _paragraphs(pairs(prefix, langs), prefix)
+    ended = set()
     for name, rows in groupby(named, key=lambda row: row[0]):
+        if name in ended:
+            raise Failure(f"{prefix}: document {name} begins a second time: put its lines together, in their order")
+        ended.add(name)
         segments = [(source, target) for _, source, target in rows]
         if any(SEPARATOR in source or SEPARATOR in target for source, target in segments):
             raise Failure(f"{prefix}, document {name}: has {SEPARATOR}, which separates segments here: replace it")
@@ -45,14 +49,20 @@ def documents(prefix: str, langs: Tuple[str, str]) -> Iterator[List[Pair]]:
 
 
 def names(tests: Sequence[str]) -> Dict[str, Tuple[str, int]]:
-    """fairseq's names of the sets of blocks: to the test set that each is made of, and the tokens of a block."""
-    kinds = [(test, tokens) for test in tests for tokens in TEST_TOKENS]
+    """fairseq's names of the sets of blocks: to the set that each is made of, a test set or at last the validation set,
+    and the tokens of a block.
+
+    Those of the validation set are called tests as well, because fairseq-train wants to validate on every ``valid1``.
+    """
+    kinds = [(name, tokens) for name in (*tests, "valid") for tokens in TEST_TOKENS]
     return {f"test{number}": kind for number, kind in enumerate(kinds, len(tests))}
 
 
-def titles(tests: Mapping[str, str]) -> Dict[str, str]:
-    """fairseq's name of each set of blocks, to a real one, given those of the test sets."""
-    return {name: f"{tests[test]}-{tokens}" for name, (test, tokens) in names(list(tests)).items()}
+def titles(tests: Mapping[str, str], valid: str = "") -> Dict[str, str]:
+    """fairseq's name of each set of blocks, to a real one, given those of the test sets, and of the validation set if
+    its blocks count."""
+    known = {**tests, "valid": valid}
+    return {name: f"{known[whole]}-{tokens}" for name, (whole, tokens) in names(list(tests)).items() if known[whole]}
 
 
 def _rows(path: Path) -> Iterator[Tuple[str, str, str]]:
@@ -63,6 +73,8 @@ def _rows(path: Path) -> Iterator[Tuple[str, str, str]]:
                 f"{path}, line {number}: {len(cells)} columns with tabs between them, and should have 3: document, "
                 "source, target"
             )
+        if number == 1 and [cell.lower() for cell in cells[1:]] == ["source", "target"]:
+            raise Failure(f"{path}, line 1: has the names of the columns: remove this line")
         yield cells[0], one_line(cells[1]), one_line(cells[2])
 
 
@@ -123,7 +135,11 @@ def joined(block: Sequence[Pair]) -> Pair:
 
 def write_training_blocks(tokens: Path, langs: Tuple[str, str], most: int) -> Dict[str, int]:
     """Makes two training sets of ``TOKENS/train.clean``, in which empty lines end documents: segments alone, and blocks
-    of growing length up to ``most`` tokens. Returns their numbers of pairs."""
+    of growing length up to ``most`` tokens. Returns their numbers of pairs.
+
+    Raises:
+        Failure: no block has two segments, so the separator would be unknown.
+    """
 
     def runs() -> Iterator[List[Pair]]:
         segments = pairs(str(tokens / "train.clean"), langs)
@@ -131,10 +147,16 @@ def write_training_blocks(tokens: Path, langs: Tuple[str, str], most: int) -> Di
 
     alone = (segment for run in runs() for segment in run)
     blocks = (joined(block) for run in runs() for block in growing(run, most))
-    return {
+    counts = {
         SENTENCES: write_pairs(str(tokens / SENTENCES), langs, alone),
         "blocks": write_pairs(str(tokens / BLOCKS), langs, blocks),
     }
+    if counts[SENTENCES] == counts["blocks"]:
+        raise Failure(
+            f"no two segments in a row have {most} tokens at most, so there are sentences alone: give more "
+            "--document-tokens, or leave it out"
+        )
+    return counts
 
 
 def write_test_blocks(folder: Path, tokens: str, langs: Tuple[str, str], names: Mapping[str, Tuple[str, int]]) -> None:
@@ -150,6 +172,8 @@ def write_test_blocks(folder: Path, tokens: str, langs: Tuple[str, str], names: 
         split = pairs(str(folder / tokens / segments), langs)
         documents = (packed(list(islice(split, size)), most, lambda pair: len(pair[0].split())) for size in sizes)
         blocks = list(chain.from_iterable(documents))
+        if longer := sum(len(block) == 1 and len(block[0][0].split()) > most for block in blocks):
+            say(f"{segments} in blocks of at most {most} tokens: {longer} segments are longer, and blocks of their own")
         raw, counts = pairs(str(folder / "raw" / segments), langs), list(map(len, blocks))
         write_pairs(str(folder / tokens / name), langs, map(joined, blocks))
         write_pairs(str(folder / "raw" / name), langs, (joined(list(islice(raw, count))) for count in counts))

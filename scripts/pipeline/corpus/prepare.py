@@ -23,7 +23,7 @@ from ..prepared import NAME
 from ..text import TEXTS
 from ..text.base import Text
 from ..text.preparation import Preparation
-from ..text.segments import SEPARATOR
+from ..text.segments import SENTENCES, SEPARATOR
 from . import blocks, lines
 from .cleaning import clean
 from .preparing import add_splitting, asks_for_help, check_distinct, check_out, dictionary, finish, parsed, preparing
@@ -169,8 +169,8 @@ def prepare(args: argparse.Namespace) -> None:
         if args.document_tokens:
             made = blocks.names(list(tests))
             blocks_step(steps, way, made)
-            split |= {"train": blocks.BLOCKS, **{name: name for name in (blocks.SENTENCES, *made)}}
-            titles |= blocks.titles({test: titles[test] for test in tests})
+            split |= {"train": blocks.BLOCKS, **{name: name for name in (SENTENCES, *made)}}
+            titles |= blocks.titles({test: titles[test] for test in tests}, titles["valid"])
         info = {
             "source": args.source,
             "target": args.target,
@@ -196,14 +196,14 @@ def check_newstest2014(path: Path) -> None:
 
 
 def blocks_step(steps: Preparation, way: Text, tests: Mapping[str, Any]) -> None:
-    """The step that makes sets of blocks: of the training set, and ``tests`` as :func:`.blocks.names` gives them."""
+    """The step that makes sets of blocks: of the training set, and those that :func:`.blocks.names` gives."""
     args, langs, tokens = steps.args, (steps.args.source, steps.args.target), steps.folder / way.tokens
 
     def work() -> None:
         write_json(steps.folder / "blocks.json", blocks.write_training_blocks(tokens, langs, args.document_tokens))
         blocks.write_test_blocks(steps.folder, way.tokens, langs, tests)
 
-    made = [f"{way.tokens}/{name}.{lang}" for name in (blocks.SENTENCES, blocks.BLOCKS, *tests) for lang in langs]
+    made = [f"{way.tokens}/{name}.{lang}" for name in (SENTENCES, blocks.BLOCKS, *tests) for lang in langs]
     raw = [f"raw/{name}.{end}" for name in tests for end in (*langs, "json")]
     steps.step("blocks", [*made, *raw, "blocks.json"], work)
 

@@ -128,7 +128,9 @@ def finish(
         (folder / NAME).unlink(missing_ok=True)  # of other data, if a kill comes before the new one
         write_json(folder / "binarize.json", counts)
 
-    steps.step("binarize", ["bin", "binarize.json"], work)
+    pair = "-".join(steps.langs)
+    ends = [f".{pair}.{lang}.idx" for lang in steps.langs] if len(steps.langs) > 1 else [".idx"]
+    steps.step("binarize", ["binarize.json", *(f"bin/{name}{end}" for name in files for end in ends)], work)
     info |= collect(folder, steps.langs, steps.args.subwords, way)
     write_json(folder / NAME, info)
     print(summary(info))

@@ -11,12 +11,13 @@ translate a set again that was scored with the same settings. A legend under the
 """
 
 import argparse
+import ast
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..command import BEAM, LENPEN, Failure, say
+from ..command import BEAM, LENPEN, Failure, as_failure, say
 from ..files import read_json, read_lines, sha256, write_json, write_text
 from ..languages import has_spaces
 from ..lock import locked
@@ -104,8 +105,15 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
         steps.setting(f"tokens {tokens}")
     if prepared.document_tokens:
         steps.setting("scored by document")
+    if prepared.document_tokens or "--max-len-a" in flags_in(flags):  # whose limit is of the longest source of a batch
+        steps.setting(f"batches of {options.max_tokens} tokens")
+    tokens_of = data / processing.tokens / f"{subset}.{source}"
+    tokenized = read_lines(tokens_of) if tokens_of.is_file() else []
+    if (longest := max((len(line.split()) + 1 for line in tokenized), default=0)) > options.max_tokens:
+        raise Failure(f"{subset} has a source of {longest:,} tokens: give --max-tokens {longest} or more")
 
     def work() -> None:
+        _check_overrides(checkpoint, flags)
         trained = flags_in(read_record(run, "give the output of scripts/train.sh").flags.split())
         command = ["fairseq-generate", str(data / "bin"), "--source-lang", source, "--target-lang", target]
         command += ["--user-dir", str(USER_DIR), "--path", str(checkpoint), "--task", "fast_translation"]
@@ -121,9 +129,7 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
         generated = generate([*command, *limits, *flags], checkpoint, out, len(read_lines(sides[1])))
         counts = read_json(data / f"raw/{subset}.json") if prepared.document_tokens else None
         texts, scores = score_text(generated, sides[0], sides[1], processing, counts)
-        tokens_of = data / processing.tokens / f"{subset}.{source}"
-        sources = read_lines(tokens_of) if tokens_of.is_file() else []
-        if cut := count_cut(generated, [*limits, *flags], sources):
+        if cut := count_cut(generated, [*limits, *flags], tokenized):
             say(f"{subset}: {cut} of {len(texts)} translations are as long as the search allows, and may be cut")
         settings = ", ".join([f"beam {options.beam}, lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])])
         write_text(out.with_name(f"{subset}.hyp.{target}"), "".join(f"{text}\n" for text in texts))
@@ -132,6 +138,29 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     steps.step(f"score-{subset}", [f"scores/{subset}.{end}" for end in ("json", f"hyp.{target}")], work)
     scored = read_scored(out, f"remove it and run scripts/score.sh --run {run} --data {data} again")
     return scored, prepared.title(subset)
+
+
+def _check_overrides(checkpoint: Path, flags: Sequence[str]) -> None:
+    """Raises Failure if ``--model-overrides`` names options that the model has not: fairseq would ignore them."""
+    if not (given := flags_in(flags).get("--model-overrides")):
+        return
+    from fairseq_rope.checkpoints.configuration import model_configuration  # imports fairseq
+    from fairseq_rope.checkpoints.files import load_checkpoint
+    from fairseq_rope.checkpoints.model_folder import task_options
+    from fairseq_rope.options import is_position_option
+
+    with as_failure():
+        state = load_checkpoint(checkpoint)
+        known = {*vars(model_configuration(state)), *task_options(state), "position_gap"}
+    try:
+        names = list(ast.literal_eval(" ".join(given)))
+    except (SyntaxError, ValueError):
+        raise Failure(
+            f"--model-overrides {given[0]} is no dictionary of Python: as in \"{{'dropout': 0.1}}\""
+        ) from None
+    for name in names:
+        if name not in known and not is_position_option(name):
+            raise Failure(f"--model-overrides: the model has no option '{name}': is it misspelt?")
 
 
 def score_text(

@@ -69,7 +69,10 @@ def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
     parser.add_argument("--run", type=to_path, required=True, help="output of scripts/train.sh and scripts/average.sh")
     parser.add_argument("--data", type=to_path, required=True, help=f"output of scripts/{prepare}")
     parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
-    tokens = "source tokens to work on at once, with padding; it does not affect the scores (default: 8000)"
+    tokens = (
+        "source tokens to work on at once, with padding (default: 8000); it affects scores of documents alone: a "
+        "translation that runs on is cut at twice the longest source beside it"
+    )
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     return parser
 

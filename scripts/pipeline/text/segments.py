@@ -1,13 +1,26 @@
 """Documents as blocks of consecutive segments, one line each."""
 
+from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, List, Mapping, Sequence, TypeVar
 
 from ..command import Failure
+from ..prepared import Prepared
+from ..provenance import read_record
+from ..settings import flags_in
 
 SEPARATOR = "<sep>"
 """The token between the segments of a block."""
 
+SENTENCES = "sentences"
+"""fairseq's name of the training set with the segments alone."""
+
 Segment = TypeVar("Segment")
+
+
+def block_tokens(run: Path, prepared: Prepared) -> int:
+    """The subwords of the largest block of a document that a run was trained on; 0 if it was segments alone."""
+    flags = flags_in(read_record(run).flags.split())
+    return 0 if flags.get("--train-subset") == [SENTENCES] else prepared.document_tokens
 
 
 def join_segments(segments: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from ..provenance import read_record
 from ..recipes import Score
 from ..settings import check_data, is_unfinished
 from ..steps import Steps, read_stamp
+from ..text.segments import block_tokens
 
 DATA = ("documents", "pairs", "lines")
 """Entries of ``prepare.json`` that say how much text there is in each set."""
@@ -96,7 +97,7 @@ def model_card(run: Path, checkpoints: int) -> str:
     amounts = [f"{info[unit]['train']:,} {unit}" for unit in DATA if "train" in info.get(unit, {})]
     use = f"scripts/evaluate.sh --run {run.name} --data DATA"
     if not prepared.is_text:
-        documents = " --documents" if prepared.document_tokens else ""
+        documents = " --documents" if block_tokens(run, prepared) else ""
         use = f'echo "..." | scripts/translate.sh {run.name}{documents}'
     versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
     lines = [

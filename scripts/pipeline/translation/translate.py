@@ -141,7 +141,7 @@ def _translate_documents(translator: "Translator", sources: Sequence[str]) -> No
             written = i + 1
     print("\n" * (len(sources) - written), end="", flush=True)
     if wrong:
-        what = "came back with another number of segments, or an empty one"
+        what = "came back cut, with another number of segments, or an empty one"
         say(f"{wrong} of {len(blocks)} blocks {what}: translated one by one")
     if cut:
         say(f"{cut} translations {_may_be_cut(translator)}")

@@ -17,7 +17,7 @@ from fairseq_rope.checkpoints.model_folder import (
 from ..command import LONGEST, Failure, say
 from ..prepared import read_prepared
 from ..text import text_processing
-from ..text.segments import SEPARATOR, join_segments, packed, split_segments
+from ..text.segments import SEPARATOR, block_tokens, join_segments, packed, split_segments
 from .engines import Search, build_engine
 
 USUAL = Search()
@@ -58,7 +58,7 @@ class Translator:
         self.processing = text_processing(folder, prepared, direction.source, direction.target)
         dictionary = read_dictionary(dictionary_path(folder, direction.source), REMEDY)
         self.processing.load(REMEDY, types(dictionary))
-        self.block_tokens = prepared.document_tokens
+        self.block_tokens = block_tokens(folder, prepared)
         """of the longest training block; 0: the model was trained on sentences"""
         if documents and not self.block_tokens:
             raise Failure(f"{folder} was trained on sentences: leave out --documents, or train on documents")
@@ -106,8 +106,8 @@ class Translator:
         return found
 
     def search_blocks(self, blocks: Sequence[Sequence[str]]) -> Tuple[List[List[str]], int]:
-        """Translates blocks, each in one piece, or segment by segment if its translation has another number of them, or
-        an empty one.
+        """Translates blocks, each in one piece, or segment by segment if its translation is cut, has another number of
+        them, or an empty one.
 
         Args:
             blocks: the tokens of the segments of each.
@@ -117,7 +117,8 @@ class Translator:
         """
         found, full = self.engine.search([join_segments(block) for block in blocks])
         split = [split_segments(tokens) for tokens in found]
-        wrong = [i for i, block in enumerate(blocks) if len(split[i]) != len(block) or not all(split[i])]
+        is_cut = [each and len(block) > 1 for each, block in zip(full, blocks)]  # and may be whole by segments
+        wrong = [i for i, block in enumerate(blocks) if is_cut[i] or len(split[i]) != len(block) or not all(split[i])]
         self.cut = sum(full) - sum(full[i] for i in wrong)
         if alone := [segment for i in wrong for segment in blocks[i]]:
             again, full = self.engine.search(alone)

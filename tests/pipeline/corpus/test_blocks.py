@@ -9,7 +9,8 @@ from pipeline.command import Failure
 from pipeline.corpus.blocks import copy_documents, documents, growing, write_test_blocks, write_training_blocks
 from pipeline.scoring.metrics import Texts, score
 from pipeline.scoring.score import by_document
-from pipeline.text.segments import packed, split_segments
+from pipeline.prepared import Prepared
+from pipeline.text.segments import block_tokens, packed, split_segments
 
 LANGS = ("en", "de")
 
@@ -89,9 +90,29 @@ def test_text_that_is_not_aligned_or_has_the_separator_is_refused(corpus, tmp_pa
     (tmp_path / "corpus.de").write_text("a\nb\n\n")
     with pytest.raises(Failure, match="line 2: empty on one side"):
         list(documents(str(tmp_path / "corpus"), LANGS))
-    (tmp_path / "corpus.tsv").write_text("a\tb\n")
-    with pytest.raises(Failure, match="line 1: 2 columns"):
-        list(documents(str(tmp_path / "corpus"), LANGS))
+    for rows, problem in (
+        ("a\tb\n", "line 1: 2 columns"),
+        ("document\tsource\ttarget\nd\ta\tb\n", "line 1: has the names of the columns"),
+        ("d\ta\tb\ne\ta\tb\nd\ta\tb\n", "document d begins a second time"),
+    ):
+        (tmp_path / "corpus.tsv").write_text(rows)
+        with pytest.raises(Failure, match=problem):
+            list(documents(str(tmp_path / "corpus"), LANGS))
+
+
+def test_segments_too_long_for_any_block_of_two_are_refused(tmp_path):
+    """A model of them would not know the separator, which is in every block of a longer text."""
+    for lang in LANGS:
+        (tmp_path / f"train.clean.{lang}").write_text("a b c\nd e f\n\ng\n")
+    with pytest.raises(Failure, match="give more --document-tokens"):
+        write_training_blocks(tmp_path, LANGS, 6)
+    assert write_training_blocks(tmp_path, LANGS, 7) == {"sentences": 3, "blocks": 4}
+
+
+@pytest.mark.parametrize("flags,tokens", [("", 40), ("--train-subset train", 40), ("--train-subset sentences", 0)])
+def test_a_model_of_segments_alone_is_none_of_documents(tmp_path, flags, tokens):
+    (tmp_path / "run.json").write_text(json.dumps({"flags": f"--arch a {flags} --seed 1"}))
+    assert block_tokens(tmp_path, Prepared(document_tokens=40)) == tokens
 
 
 def test_dropped_pairs_and_ends_of_documents_interrupt_training_blocks(tmp_path):
