@@ -104,7 +104,7 @@ class Reversing:
             if len(block) > 1 and "z" in block[0]:
                 block[-1] = block[-1][:1]
         found = [" ".join(block) if "x" in source else join_segments(block) for block, source in zip(blocks, sources)]
-        return found, ["x" in source or SEPARATOR in source and "z" in source for source in sources]
+        return found, ["x" in source or (SEPARATOR in source and "z" in source) for source in sources]
 
 
 def test_a_block_that_comes_back_cut_or_with_other_or_empty_segments_is_translated_by_segments(documents):

@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.corpus.blocks import copy_documents, documents, growing, write_test_blocks, write_training_blocks
+from pipeline.prepared import Prepared
 from pipeline.scoring.metrics import Texts, score
 from pipeline.scoring.score import by_document
-from pipeline.prepared import Prepared
 from pipeline.text.segments import block_tokens, packed, split_segments
 
 LANGS = ("en", "de")
