@@ -52,7 +52,8 @@ def names(tests: Sequence[str]) -> Dict[str, Tuple[str, int]]:
     """fairseq's names of the sets of blocks: to the set that each is made of, a test set or at last the validation set,
     and the tokens of a block.
 
-    Those of the validation set are called tests as well, because fairseq-train wants to validate on every ``valid1``.
+    Those of the validation set are called tests as well: fairseq-train refuses data with a ``valid1`` that it is not
+    told to validate on.
     """
     kinds = [(name, tokens) for name in (*tests, "valid") for tokens in TEST_TOKENS]
     return {f"test{number}": kind for number, kind in enumerate(kinds, len(tests))}
@@ -153,7 +154,7 @@ def write_training_blocks(tokens: Path, langs: Tuple[str, str], most: int) -> Di
     }
     if counts[SENTENCES] == counts["blocks"]:
         raise Failure(
-            f"no two segments in a row have {most} tokens at most, so there are sentences alone: give more "
+            f"no two neighbouring segments fit into {most} tokens, so every block is a single segment: give more "
             "--document-tokens, or leave it out"
         )
     return counts

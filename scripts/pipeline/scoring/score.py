@@ -151,10 +151,10 @@ def _check_overrides(checkpoint: Path, flags: Sequence[str]) -> None:
 
     with as_failure():
         state = load_checkpoint(checkpoint)
-        known = {*vars(model_configuration(state)), *task_options(state), "position_gap"}
+        known = {*vars(model_configuration(state)), *task_options(state), *(state.get("cfg") or ()), "position_gap"}
     try:
         names = list(ast.literal_eval(" ".join(given)))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, TypeError, ValueError):
         raise Failure(
             f"--model-overrides {given[0]} is no dictionary of Python: as in \"{{'dropout': 0.1}}\""
         ) from None
