@@ -6,6 +6,7 @@ checkpoints to the list of PyTorch's safe loading. It also changes fairseq in th
 """
 
 import logging
+import warnings
 from importlib.util import find_spec
 
 __version__ = "0.2.0"
@@ -17,6 +18,9 @@ for _name, _package in (("torch", "torch"), ("fairseq", "fairseq-fixed")):
 # fairseq's import sets up the log, which is the program's business, and reports that tensorboardX is missing
 _handlers, _level = logging.root.handlers[:], logging.root.level
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+with warnings.catch_warnings():  # PyTorch 2.14 deprecates torch.jit.script, which fairseq's models use
+    warnings.simplefilter("ignore", FutureWarning)
+    import fairseq.models  # noqa: F401
 
 from . import architectures, fairseq_patches, wordpieces  # noqa: E402, F401
 from .checkpoints import files as checkpoint  # noqa: E402, F401  (its import extends the list)
