@@ -7,7 +7,7 @@ its sizes, and checkpoints of the command line would hold a dictionary in place 
 """
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, Callable, Dict, List, NoReturn, cast
+from typing import Any, Callable, Dict, List, Mapping, NoReturn, Tuple, cast
 
 from omegaconf import OmegaConf, open_dict
 
@@ -55,9 +55,7 @@ def parse_fields(cfg: Any, add_args: Callable[[ArgumentParser], None]) -> Namesp
     """
     if not OmegaConf.is_config(cfg):
         return cast(Namespace, cfg)
-    parser = _Parser(add_help=False, allow_abbrev=False)
-    add_args(parser)
-    flags = vars(parser.parse_args([]))
+    parser, flags = _parser(add_args)
     given = cast(Dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
     fields = {name: value for name, value in given.items() if value is not None}
     no_flags = {*NO_FLAGS, *(name for name in KEPT if name not in flags)}
@@ -83,6 +81,20 @@ def keep(cfg: Any, **values: Any) -> None:
     if OmegaConf.is_config(cfg):
         with open_dict(cfg):
             cfg.update(values)
+
+
+def add_overrides(cfg: Any, overrides: Mapping[str, Any], add_args: Callable[[ArgumentParser], None]) -> None:
+    """Writes those of ``--model-overrides`` that fairseq ignores into the section ``model`` of a checkpoint: flags that
+    its configuration does not name."""
+    _, flags = _parser(add_args)
+    keep(cfg, **{name: value for name, value in overrides.items() if name in flags and name not in cfg})
+
+
+def _parser(add_args: Callable[[ArgumentParser], None]) -> Tuple[ArgumentParser, Dict[str, Any]]:
+    """The parser of a model's flags, and their defaults by name."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    add_args(parser)
+    return parser, vars(parser.parse_args([]))
 
 
 class _Parser(ArgumentParser):

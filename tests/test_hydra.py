@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.models import build_model
 from omegaconf import OmegaConf
 
@@ -107,6 +108,11 @@ def test_the_manuals_configuration_trains_resumes_and_translates(data, tmp_path)
     assert any(not torch.equal(value, first[name]) for name, value in parameters(checkpoint).items())
     saved = torch.load(checkpoint, weights_only=True)["cfg"]["model"]
     assert (saved["rope_base"], saved["decoder_position"], saved["tupe_no_reset"]) == (500, "tupe_a", True)
+
+    # of a configuration, fairseq changes only what it names
+    overrides = {option: another_value(field) for option, (_, field) in OPTIONS.items()} | {"position_gap": 2}
+    changed = load_checkpoint_to_cpu(str(checkpoint), {**overrides, "data": "elsewhere"})["cfg"]["model"]
+    assert {option: changed[option] for option in overrides} == overrides and "data" not in changed
 
     convert_file(checkpoint, "half", tmp_path / "half.pt")
     generate = ["--task", "fast_translation", "--batch-size", 9, "--max-len-b", 10, "--path"]

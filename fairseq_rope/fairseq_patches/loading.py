@@ -3,7 +3,11 @@
 from pathlib import Path
 from typing import Any, Callable
 
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import OmegaConf
+
 from ..checkpoints.evaluated import check_evaluated
+from ..fields import add_overrides
 from ..loading import FORMER_FLAG, Parameters, configuration_in, dictionaries_of, forget_former_flag
 from ..options import encodings_of, is_position_option
 
@@ -19,11 +23,14 @@ def checks_options(stock: Callable[..., Any]) -> Callable[..., Any]:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         if "model" in state:
+            cfg = configuration_in(state)
             # overrides replace the options that the model was trained with
             overrides = kwargs.get("arg_overrides", args[0] if args else None) or {}
             trained = stock(path) if any(map(is_position_option, overrides)) else state
+            if overrides and OmegaConf.is_config(cfg) and encodings_of(cfg):
+                add_overrides(cfg, overrides, ARCH_MODEL_REGISTRY[cfg._name].add_args)
             if FORMER_FLAG not in overrides:
-                forget_former_flag(configuration_in(state))
+                forget_former_flag(cfg)
             encodings, dictionaries = encodings_of(configuration_in(trained)), dictionaries_of(trained, Path(path))
             state["model"] = Parameters.of(state["model"], encodings, dictionaries)
         return state
