@@ -137,11 +137,15 @@ class Experiment:
                 main(list(map(str, options)))
 
     def is_finished(self) -> bool:
-        """Whether the result file is from this run, here or on another machine.
+        """Whether the result file is from this run and has scores of this search, here or on another machine.
 
         Until the data are prepared here, the data of the result count as the same.
         """
-        return self._has_result(same=True) and set(self.subsets.values()) <= set(read_result(self.file).tests)
+        if not self._has_result(same=True):
+            return False
+        tests, search = read_result(self.file).tests, self.recipe.score.settings
+        scored = {name for name, test in tests.items() if test.settings.split(", ")[: len(search)] == search}
+        return set(self.subsets.values()) <= scored
 
     def _has_result(self, same: bool) -> bool:
         """Whether the result file has scores of a run with the same settings, or of one with others."""

@@ -15,16 +15,32 @@ def language(text: str) -> str:
     return text
 
 
+CODES = (
+    "ar ara arb, as asm, be bel, bg bul, bn ben, bo bod tib, ca cat, cs ces cze cz, cy cym wel, da dan dk, de deu ger, "
+    "dz dzo, el ell gre gr, en eng, es spa, et est, eu eus baq, fa fas per pes, fi fin, fr fra fre, ga gle, gl glg, "
+    "gu guj, he heb iw, hi hin, hr hrv, hu hun, id ind, is isl ice, it ita, ja jpn jp, km khm, kn kan, ko kor kr, "
+    "lo lao, lt lit, lv lav lvs, mk mkd mac, ml mal, mr mar, ms msa may zsm, my mya bur, nb nob, ne nep npi, "
+    "nl nld dut, nn nno, no nor, or ori ory, pa pan, pl pol, ps pus pbt, pt por, ro ron rum, ru rus, sk slk slo, "
+    "sl slv, sq sqi alb als, sv swe, sw swa swh, ta tam, te tel, th tha, tr tur, uk ukr ua, ur urd, vi vie, "
+    "yi yid ydd, zh zho chi cmn cn"
+)
+"""Each language in two letters, then its other codes: those of three, which FLORES has, and codes of countries that are
+written in their place."""
+
+SHORT = {other: short for short, *others in map(str.split, CODES.split(",")) for other in others}
+
+
 def base(code: str) -> str:
-    """The language without region or script: ``pt`` for ``pt-BR``."""
-    return re.split("[-_]", code)[0].lower()
+    """The language without region or script, in two letters where it has such a code: ``pt`` for ``pt-BR``, ``fr`` for
+    ``fra_Latn``."""
+    language = re.split("[-_]", code)[0].lower()
+    return SHORT.get(language, language)
 
 
 TOKENIZERS = {
-    **dict.fromkeys(("zh", "zho", "cmn", "yue"), "zh"),
-    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
-    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
-    **dict.fromkeys(("th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod", "dz", "dzo"), "char"),
+    **dict.fromkeys(("zh", "yue"), "zh"),
+    **{"ja": "ja-mecab", "ko": "ko-mecab"},
+    **dict.fromkeys(("th", "lo", "km", "my", "bo", "dz"), "char"),
 }
 """Language to sacreBLEU's tokeniser: its own choice where it has one, characters for the others without spaces."""
 

@@ -66,6 +66,11 @@ class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Options of ``scripts/score.sh``."""
         return ["--beam", str(self.beam), "--lenpen", str(self.lenpen)] if self.beam else []
 
+    @property
+    def settings(self) -> List[str]:
+        """The same, as the first settings of a score."""
+        return [f"beam {self.beam}", f"lenpen {self.lenpen}"] if self.beam else []
+
 
 class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of a fine-tuning: each learning rate is tried with each seed."""

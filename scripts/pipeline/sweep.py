@@ -174,8 +174,9 @@ class Sweep:
             return False
         words = shlex.split(read_json(prepared).get("command", ""))
         options = words[words.index("--out") + 2 :] if "--out" in words else words
-        files = self.raw.iterdir() if self.raw.is_dir() else ()
-        newer = any(file.stat().st_mtime > prepared.stat().st_mtime for file in files)
+        sets = (self.recipe.data.train, self.recipe.data.valid, *self.recipe.data.tests)
+        files = [file for name in sets for file in (self.raw / name, *self.raw.glob(f"{name}.*"))]
+        newer = any(file.exists() and file.stat().st_mtime > prepared.stat().st_mtime for file in files)
         return newer or options[: len(own)] != own or options[len(own) :][:1] not in ([], ["--workers"])
 
     def unfinished(self) -> List[Experiment]:

@@ -97,10 +97,14 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
     write_json(first.file, {**result, "settings": prepared.experiments[0].training().settings})
     assert prepared.unfinished() == prepared.experiments[1:]
     prepared.raw = shutil.copytree(corpus, tmp_path / "other")
+    (prepared.raw / "out").mkdir()  # anything else beside the text
+    assert prepared.unfinished() == prepared.experiments[1:]
     os.utime(prepared.raw / "test.en")
     assert prepared.unfinished() == prepared.experiments  # the text is newer than the data
-    write_json(first.file, {**result, "tests": {}})
-    assert fresh.unfinished() == fresh.experiments
+    tests = {name: {**test, "settings": "beam 4, lenpen 1.0"} for name in fresh.subsets.values()}
+    for others in ({}, tests):  # without scores, or with those of another search
+        write_json(first.file, {**result, "tests": others})
+        assert fresh.unfinished() == fresh.experiments
 
 
 def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, tmp_path):

@@ -13,6 +13,7 @@ from ..scoring.scored import BLEU, Scored
 from ..scoring.statistics import bleu, rows
 
 SEED = re.compile(r"--seed \S+")
+DATA = re.compile(r"^data .*", re.MULTILINE)
 FROM = re.compile(r"^from \w+\n", re.MULTILINE)
 TASK = re.compile(r"^finetune .*?(?=epochs|$)", re.MULTILINE)
 """The task and its data in the settings of a fine-tuning."""
@@ -89,7 +90,8 @@ def _halves(result: Result) -> List[str]:
 
 def group(results: Sequence[Result]) -> List[System]:
     """The systems of one recipe, from its finished runs. Seeds that differ in data, flags, wanted updates, precision,
-    averaging or search are not averaged: each such setting is a system of its own."""
+    averaging or search are not averaged: each such setting is a system of its own. Names tell systems with other data.
+    """
     found: Dict[Tuple[str, str], Dict[str, System]] = {}
     for result in results:
         if not result.unfinished:
@@ -99,7 +101,12 @@ def group(results: Sequence[Result]) -> List[System]:
     for by_settings in found.values():
         for number, settings in enumerate(sorted(by_settings) if len(by_settings) > 1 else (), 1):
             by_settings[settings].settings = f"settings {number}"
-    return [system for by_settings in found.values() for system in by_settings.values()]
+    systems = [system for by_settings in found.values() for system in by_settings.values()]
+    data = sorted({line for system in systems for line in DATA.findall(system.results[0].settings)})
+    for system in systems if len(data) > 1 else ():
+        number = data.index(*DATA.findall(system.results[0].settings)) + 1
+        system.settings = ", ".join(filter(None, (system.settings, f"data {number}")))
+    return systems
 
 
 def _conditions(result: Result) -> str:
@@ -114,11 +121,18 @@ def _conditions(result: Result) -> str:
 
 
 def usable(results: Sequence[Result]) -> Tuple[List[Result], List[str]]:
-    """The results that can be compared, and why others cannot: their sets have another text than in earlier files."""
+    """The results that can be compared, and why others cannot: their sets have another text than in earlier files, or
+    an earlier file has other scores of the same run."""
     kept: List[Result] = []
     broken: List[str] = []
+    runs: Dict[Tuple[str, str, int, str], Result] = {}
     texts: Dict[Tuple[str, str], Tuple[str, Any]] = {}
     for result in results:
+        if not result.unfinished:
+            first = runs.setdefault((result.recipe, result.name, result.seed, _conditions(result)), result)
+            if any(first.tests.get(name, test).scores != test.scores for name, test in result.tests.items()):
+                broken.append(f"{result.file} has other scores than {first.file}, of the same run: leave one out")
+                continue
         own = {(result.recipe, name): (result.file, _text(result, test)) for name, test in result.tests.items()}
         other = next((key for key, (_, text) in own.items() if texts.get(key, ("", text))[1] != text), None)
         if other:

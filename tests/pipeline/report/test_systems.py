@@ -5,7 +5,7 @@ import pytest
 from pipeline.files import read_json, write_json
 from pipeline.report.recipe import read_report
 
-from .made_results import LEARNED, ROTARY, SINUSOIDAL, model, named, recipe, result, scored
+from .made_results import LEARNED, ROTARY, SINUSOIDAL, exact_bleu, model, named, recipe, result, scored
 
 
 def altered(path, change):
@@ -64,6 +64,24 @@ def test_of_another_text_under_one_name_the_later_file_is_left_out(tmp_path, cap
     assert list(named(report.recipes[0])) == [ROTARY]
     (reason,) = report.broken
     assert str(path) in reason and reason in capsys.readouterr().err
+
+
+def test_of_two_results_of_one_run_the_later_file_is_left_out(tmp_path):
+    for rate, folder in ((0.1, tmp_path / "a"), (0.3, tmp_path / "b")):
+        folder.mkdir()
+        path = result(folder, ROTARY, test=rate)
+    report = read_report([tmp_path / "a", tmp_path / "b"])
+    (reason,) = report.broken
+    assert str(path) in reason
+    (system,) = report.recipes[0].systems
+    assert system.scores("test", "sacrebleu") == {1: exact_bleu("test", 0.1)}
+    assert not read_report([tmp_path / "a", tmp_path / "a"]).broken
+
+
+def test_names_tell_systems_of_other_data(tmp_path):
+    for arch, data in ((ROTARY, "0a"), (SINUSOIDAL, "0b")):
+        result(tmp_path, arch, more={"settings": f"data {data}\ntrain x\n"}, test=0.1)
+    assert sorted(named(recipe(tmp_path))) == [f"{ROTARY} (data 1)", f"{SINUSOIDAL} (data 2)"]
 
 
 @pytest.mark.parametrize("change", [{"blocks": "other"}, {"tokens": 900}])
