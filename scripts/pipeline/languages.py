@@ -33,8 +33,8 @@ SHORT = {other: short for short, *others in map(str.split, CODES.split(",")) for
 def base(code: str) -> str:
     """The language without region or script, in two letters where it has such a code: ``pt`` for ``pt-BR``, ``fr`` for
     ``fra_Latn``."""
-    language = re.split("[-_]", code)[0].lower()
-    return SHORT.get(language, language)
+    first = re.split("[-_]", code)[0].lower()
+    return SHORT.get(first, first)
 
 
 TOKENIZERS = {

@@ -174,8 +174,8 @@ class Sweep:
             return False
         words = shlex.split(read_json(prepared).get("command", ""))
         options = words[words.index("--out") + 2 :] if "--out" in words else words
-        sets = (self.recipe.data.train, self.recipe.data.valid, *self.recipe.data.tests)
-        files = [file for name in sets for file in (self.raw / name, *self.raw.glob(f"{name}.*"))]
+        sets = [self.raw / name for name in (self.recipe.data.train, self.recipe.data.valid, *self.recipe.data.tests)]
+        files = [file for path in sets for file in (path, *path.parent.glob(f"{path.name}.*"))]
         newer = any(file.exists() and file.stat().st_mtime > prepared.stat().st_mtime for file in files)
         return newer or options[: len(own)] != own or options[len(own) :][:1] not in ([], ["--workers"])
 

@@ -102,10 +102,11 @@ def group(results: Sequence[Result]) -> List[System]:
         for number, settings in enumerate(sorted(by_settings) if len(by_settings) > 1 else (), 1):
             by_settings[settings].settings = f"settings {number}"
     systems = [system for by_settings in found.values() for system in by_settings.values()]
-    data = sorted({line for system in systems for line in DATA.findall(system.results[0].settings)})
-    for system in systems if len(data) > 1 else ():
-        number = data.index(*DATA.findall(system.results[0].settings)) + 1
-        system.settings = ", ".join(filter(None, (system.settings, f"data {number}")))
+    data = {system: "".join(DATA.findall(system.results[0].settings)) for system in systems}
+    known = sorted({*data.values()} - {""})  # results of earlier versions do not say
+    for system, line in data.items():
+        if len(known) > 1 and line:
+            system.settings = ", ".join(filter(None, (system.settings, f"data {known.index(line) + 1}")))
     return systems
 
 
