@@ -90,7 +90,8 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
     test = result["tests"].popitem()[1]
     result["run"]["max_update"] = "5"
     result["tests"] = dict.fromkeys(fresh.subsets.values(), test)
-    write_json(first.file, {**result, "settings": f"data elsewhere\n{first.training().settings}"})
+    elsewhere = {**result, "settings": f"data elsewhere\n{first.training().settings}"}
+    write_json(first.file, elsewhere)
     assert fresh.unfinished() == [second]
     prepared.prepare()
     assert prepared.unfinished() == prepared.experiments  # the result is of other data
@@ -103,7 +104,7 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
     assert prepared.unfinished() == prepared.experiments  # the text is newer than the data
     tests = {name: {**test, "settings": "beam 4, lenpen 1.0"} for name in fresh.subsets.values()}
     for others in ({}, tests):  # without scores, or with those of another search
-        write_json(first.file, {**result, "tests": others})
+        write_json(first.file, {**elsewhere, "tests": others})
         assert fresh.unfinished() == fresh.experiments
 
 
