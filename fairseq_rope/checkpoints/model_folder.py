@@ -26,27 +26,20 @@ MASKED = ("masked_lm", *FINE_TUNED)
 REMEDY = "scripts/average.sh makes a complete model folder"
 
 
-def read_languages(folder: Path, checkpoint: str = CHECKPOINT) -> Tuple[str, str]:
-    """Source and target language of the model; their dictionaries are in the folder.
+def read_direction(
+    folder: Path, checkpoint: str = CHECKPOINT, source: Optional[str] = None, target: Optional[str] = None
+) -> Direction:
+    """The model's languages, or those of a model of several that are named; their dictionaries are in the folder.
 
     A training that found them in the names of its data stores none. Then ``prepare.json`` names them.
 
     Raises:
         CheckpointError: a file is missing or cannot be used, nothing names the languages, or a dictionary or
-            ``prepare.json`` does not belong to the model.
+            ``prepare.json`` does not belong to the model; or the model does not translate from ``source`` to
+            ``target``, or both must be named.
+        ValueError: fairseq does not take the name of the folder.
     """
-    return read_direction(folder, checkpoint)[:2]
-
-
-def read_direction(
-    folder: Path, checkpoint: str = CHECKPOINT, source: Optional[str] = None, target: Optional[str] = None
-) -> Direction:
-    """The languages of :func:`read_languages`, or those of a model of several that are named.
-
-    Raises:
-        CheckpointError: as there; or the model does not translate from ``source`` to ``target``, or both must be named.
-    """
-    check_name(folder)
+    hub.check_name(folder)
     return _direction(folder, _load(folder / checkpoint), source, target)
 
 
@@ -54,14 +47,6 @@ def _load(path: Path) -> Dict[str, Any]:
     state = load_checkpoint(path)
     check_finite(state["model"], path)
     return state
-
-
-def check_name(folder: Path) -> None:
-    """Raises CheckpointError for a folder whose name fairseq splits (``a:b`` are two of data) or replaces in part."""
-    try:
-        hub.check_name(folder)
-    except ValueError as error:
-        raise CheckpointError(str(error)) from None
 
 
 def _direction(
@@ -168,8 +153,9 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
 
     Raises:
         CheckpointError: a file is missing or cannot be used, or files do not belong together.
+        ValueError: fairseq does not take the name of the folder.
     """
-    check_name(folder)
+    hub.check_name(folder)
     state, task = _load(folder / checkpoint), None
     options, data = task_options(state), {"data": str(folder)}
     name = options.get("task", options.get("_name"))
@@ -200,8 +186,7 @@ def load_model(folder: Path, checkpoint: str = CHECKPOINT) -> Any:
 def _dictionary(folder: Path, state: Dict[str, Any], masked: bool) -> Dictionary:
     """The dictionary of a language model."""
     path, remedy = folder / DICTIONARY, "copy it from the folder of the binarised data"
-    if not path.is_file():
-        raise CheckpointError(f"{path}: missing: {remedy}")
+    check_files(folder, DICTIONARY, remedy=remedy)
     dictionary = read_dictionary(path, remedy)
     if masked:
         dictionary.add_symbol("<mask>")  # as the task does

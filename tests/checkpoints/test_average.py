@@ -9,7 +9,7 @@ import torch
 from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.average import average_checkpoints
 from fairseq_rope.checkpoints.files import CheckpointError, check_finite, load_checkpoint, save_checkpoint
-from fairseq_rope.checkpoints.model_folder import load_model, read_languages
+from fairseq_rope.checkpoints.model_folder import load_model, read_direction
 
 from ..commands import failure
 from ..helpers import Malicious
@@ -107,7 +107,7 @@ def test_a_model_whose_training_diverged_is_refused(tmp_path, capsys):
     for bad in (torch.nan, torch.inf):
         state["model"]["decoder.layers.1.fc1.bias"][3] = bad
         torch.save(state, folder / "checkpoint.pt")
-        for opened in (read_languages, load_model):
+        for opened in (read_direction, load_model):
             with pytest.raises(CheckpointError, match=r"checkpoint\.pt: .* decoder\.layers\.1\.fc1\.bias"):
                 opened(folder)
         check_finite({"encoder.embed_positions._float_tensor": torch.tensor([bad])}, folder)

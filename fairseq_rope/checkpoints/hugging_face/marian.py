@@ -25,7 +25,7 @@ from ...positions import SideConfig
 from ...positions.absolute import SinusoidalEncoding, SinusoidalOptions
 from ..configuration import check_gap, model_configuration
 from ..files import CheckpointError, load_checkpoint, making_folder
-from ..model_folder import check_files, read_dictionary, read_languages
+from ..model_folder import check_files, read_dictionary, read_direction
 from . import transformer
 from .folders import CONFIG, MEMORY, TOKENIZER, Values, entries_of, place_of, read_object, write_object
 from .transformer import FRACTIONS, NUMBERS, SWISH
@@ -87,7 +87,7 @@ def export_folder(run: Path, out: Path) -> str:
         if getattr(cfg, name, None) != value:
             flag = f"--{name.replace('_', '-')}"
             raise CheckpointError(f"{checkpoint}: {flag} is {getattr(cfg, name, None)}: MarianMT has only {value}")
-    source, target = read_languages(folder, checkpoint.name)
+    source, target = read_direction(folder, checkpoint.name)[:2]
     check_files(folder, *FILES, remedy="copy it from the folder that the model came from")
     numbers = read_object(folder / WORDS)
     symbols = read_dictionary(folder / f"dict.{target}.txt", "copy it again").symbols
