@@ -1,5 +1,5 @@
 """Encodings against independent implementations from PyPI (``pip install .[parity]``); skipped where these are missing.
 
-Not compared, for want of an implementation of the same equation: TUPE, Shaw's relative values, linear RoPE, ALiBi with
-split directions. Absolute encodings are fairseq's own.
+Not compared: TUPE, PoPE, KERPLE, FIRE, linear RoPE, ``learned_untied``, Shaw's relative values, ALiBi with split
+directions. Absolute encodings are fairseq's own.
 """

@@ -1,4 +1,4 @@
-"""ALiBi, T5's bias and RoPE (interleaved) against x-transformers."""
+"""ALiBi and RoPE (interleaved) against x-transformers."""
 
 import pytest
 import torch
