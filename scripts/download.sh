@@ -1,9 +1,6 @@
 #!/usr/bin/env bash
-# Downloads the parts of WMT14 English-German from their public addresses, and extracts their text.
-# scripts/download.sh --help lists the options.
+# Downloads WMT14 English-German.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
-use_environment
-
-exec python "$RUN" pipeline corpus.wmt14 "$@"
+run_pipeline corpus.wmt14 "$@"

@@ -41,3 +41,6 @@ use_environment() {
     command -v "$tool" >/dev/null 2>&1 || die "$tool not found: run scripts/install.sh, or activate an environment with the project installed"
   done
 }
+
+# Becomes a command of the pipeline; the docstring of its module is its help.
+run_pipeline() { use_environment; exec python "$RUN" pipeline "$@"; }
