@@ -36,6 +36,7 @@ from .export import QUANTIZATIONS, export
 from .inspection import pictures
 from .inspection.terms import Rotation
 from .options import SIDES, add_position_args
+from .packages import package
 from .positions import POSITIONS
 
 LAST = 5  # checkpoints to average
@@ -171,7 +172,7 @@ def _add_plot(commands: Any) -> None:
 
 
 def _plot(args: argparse.Namespace) -> str:
-    pictures.require_matplotlib()
+    package("matplotlib")
     if args.kind == "decay":
         rotations = [Rotation(dim, base) for dim in args.rope_dim for base in args.rope_base]
         figure = pictures.draw_decay(rotations, args.max_distance, "Long-term decay of RoPE")

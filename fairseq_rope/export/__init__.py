@@ -24,15 +24,6 @@ VERSION = 1
 """Counts changes of what an export holds: copies that an earlier version made inside model folders are made anew."""
 
 
-def engine() -> Any:
-    """The package ``ctranslate2``.
-
-    Raises:
-        ValueError: the package is not installed.
-    """
-    return package("ctranslate2")
-
-
 def export(run: Path, out: Path, quantization: Optional[str] = None) -> str:
     """Exports a trained model, with the files that say how to split text; returns what has no place in the engine.
 
@@ -46,7 +37,7 @@ def export(run: Path, out: Path, quantization: Optional[str] = None) -> str:
         ValueError: :func:`export_model` refuses the model or the folder.
     """
     check_free(out)
-    engine()
+    package("ctranslate2")
     folder, checkpoint = (run.parent, run.name) if run.is_file() else (run, model_folder.CHECKPOINT)
     model = model_folder.load_model(folder, checkpoint)
     export_model(model, out, quantization, model_folder.text_files(folder))
@@ -65,7 +56,7 @@ def export_model(model: Any, out: Path, quantization: Optional[str] = None, besi
     Raises:
         ValueError: ``out`` exists, CTranslate2 is not installed, or its engine cannot compute what the model does.
     """
-    engine()
+    package("ctranslate2")
     from .spec import specification  # imports ctranslate2
 
     spec = specification(model)

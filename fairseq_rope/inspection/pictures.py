@@ -16,7 +16,6 @@ import numpy as np
 from torch import Tensor
 
 from ..checkpoints.files import replacing
-from ..packages import package
 from .sides import encoding_name, stacks_of
 from .terms import Rotation, by_distance, load_model, long_term_decay, position_bias, tupe_correlations
 
@@ -28,11 +27,6 @@ SHARE = 0.99  # of the absolute values, where the colours end
 COLUMNS = 4  # heat maps of TUPE in a row
 ADDED = "added to the logits"
 QUERY, KEY = "query position i", "key position j"
-
-
-def require_matplotlib() -> None:
-    """Raises ValueError if the package is not installed."""
-    package("matplotlib")
 
 
 def new_figure(width: float, height: float) -> "Figure":

@@ -171,8 +171,9 @@ class Experiment:
     def _draw_positions(self) -> None:
         """Draws what positions add to the logits, for the report."""
         from fairseq_rope.inspection import pictures
+        from fairseq_rope.packages import package
 
-        pictures.require_matplotlib()
+        package("matplotlib")
         drawn = pictures.draw_bias(self.folder, None, length=32, sentences=64, seed=1, by_distance=False)
         pictures.save_picture(drawn, self.file.with_suffix(".png"))
 

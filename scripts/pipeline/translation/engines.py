@@ -15,7 +15,8 @@ from fairseq_rope.checkpoints.model_folder import CHECKPOINT, overrides
 from fairseq_rope.checkpoints.multilingual import Direction
 from fairseq_rope.decoding.generator import FastSequenceGenerator
 from fairseq_rope.decoding.task import FastTranslationTask
-from fairseq_rope.export import engine, exported
+from fairseq_rope.export import exported
+from fairseq_rope.packages import package
 from fairseq_rope.translation import RoFormerModel
 
 from ..command import LONGEST, say
@@ -100,15 +101,15 @@ class CTranslate2Engine:
     """
 
     def __init__(self, folder: Path, direction: Direction, search: Search, quantization: Optional[str] = None) -> None:
-        package = engine()
-        on_gpu = package.get_cuda_device_count() > 0
+        engine = package("ctranslate2")
+        on_gpu = engine.get_cuda_device_count() > 0
         self.workers = 1 if on_gpu else torch.get_num_threads()
         model = exported(folder, quantization)
         config = read_json(model / "config.json", f"remove {model}")
         self.direction = direction
         self.longest = int(config["max_source_positions"]) - bool(direction.source_tag)
         try:
-            self.translator = package.Translator(str(model), device="auto", inter_threads=self.workers, intra_threads=1)
+            self.translator = engine.Translator(str(model), device="auto", inter_threads=self.workers, intra_threads=1)
             self.translator.translate_batch([["a"]], max_decoding_length=1)  # on a GPU, this loads its libraries
         except RuntimeError as error:
             hide = ", or set CUDA_VISIBLE_DEVICES= to translate on the CPU" if on_gpu else ""
