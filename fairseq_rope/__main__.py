@@ -140,22 +140,10 @@ def _add_plot(commands: Any) -> None:
     kinds = plot.add_subparsers(dest="kind", required=True, metavar="decay|tupe|bias")
     count = whole_number(1)
     decay = kinds.add_parser("decay", help="RoPE's long-term decay (RoFormer, Fig. 2)")
-    decay.add_argument(
-        "--rope-dim",
-        type=whole_number(2),
-        nargs="+",
-        default=[128],
-        metavar="N",
-        help="channels of a head, one line each (default: 128)",
-    )
-    decay.add_argument(
-        "--rope-base",
-        type=number,
-        nargs="+",
-        default=[10000.0],
-        metavar="X",
-        help="bases of the frequencies, one line each (default: 10000)",
-    )
+    what = "channels of a head, one line each (default: 128)"
+    decay.add_argument("--rope-dim", type=whole_number(2), nargs="+", default=[128], metavar="N", help=what)
+    what = "bases of the frequencies, one line each (default: 10000)"
+    decay.add_argument("--rope-base", type=number, nargs="+", default=[10000.0], metavar="X", help=what)
     decay.add_argument("--max-distance", type=count, default=250, metavar="N", help="largest distance (default: 250)")
     tupe = kinds.add_parser("tupe", help="correlations of positions that TUPE learned (TUPE, Fig. 5)")
     bias = kinds.add_parser("bias", help="any encoding's effective position bias, measured on random words")

@@ -45,16 +45,8 @@ COMPUTED = (
     *(f"{side}_{name}" for side in SIDES for name in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")),
     *("encoder_normalize_before", "decoder_normalize_before", "no_decoder_final_norm"),
     *("decoder_input_dim", OUTPUT_WIDTH),
-    *(
-        "activation_fn",
-        "swish",
-        "output_bias",
-        "start_with_bos",
-        "layernorm_embedding",
-        "no_scale_embedding",
-        "no_cross_attention",
-        "adaptive_softmax_cutoff",
-    ),
+    *("activation_fn", "swish", "output_bias", "start_with_bos", "layernorm_embedding", "no_scale_embedding"),
+    *("no_cross_attention", "adaptive_softmax_cutoff"),
     *("share_all_embeddings", "share_decoder_input_output_embed", "merge_src_tgt_embed", "untie_weights_roberta"),
     *("scale_fc", "scale_attn", "scale_heads", "scale_resids"),
 )
