@@ -102,8 +102,8 @@ def length_curve(system: System, test: str) -> List[Tuple[float, float]]:
     """Source length and BLEU, the mean over seeds, for each range of lengths that has enough sentences."""
     runs = [entry.statistics for entry in system.tests(test).values() if BLEU in entry.scores]
     points = []
-    for (first, last), *scores in zip(statistics.BUCKETS, *map(statistics.by_length, runs)) if runs else ():
-        words = [n for n in runs[0]["source_words"] if first <= max(n, 1) <= (last or n)]
+    for buckets in zip(*map(statistics.by_length, runs)):
+        words = buckets[0][0]
         if len(words) >= FEWEST:
-            points.append((mean(words), mean(bleu for _, bleu in scores)))
+            points.append((mean(words), mean(bleu for _, bleu in buckets)))
     return points

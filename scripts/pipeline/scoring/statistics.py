@@ -56,13 +56,13 @@ def bleu(sentences: Rows) -> float:
     return float(BLEU()._aggregate_and_compute(sentences).score)
 
 
-def by_length(statistics: Columns) -> List[Tuple[int, float]]:
-    """For each of :data:`BUCKETS`, the number of its sentences and their BLEU (0.0 without sentences)."""
+def by_length(statistics: Columns) -> List[Tuple[List[int], float]]:
+    """For each of :data:`BUCKETS`, the source words of its sentences and their BLEU (0.0 without sentences)."""
     pairs = list(zip(statistics["source_words"], rows(statistics)))
     buckets = []
     for first, last in BUCKETS:
-        chosen = [row for words, row in pairs if max(words, 1) >= first and (last is None or words <= last)]
-        buckets.append((len(chosen), bleu(chosen) if chosen else 0.0))
+        chosen = [pair for pair in pairs if max(pair[0], 1) >= first and (last is None or pair[0] <= last)]
+        buckets.append(([words for words, _ in chosen], bleu([row for _, row in chosen]) if chosen else 0.0))
     return buckets
 
 

@@ -51,12 +51,12 @@ def test_bleu_by_length_is_that_of_these_sentences():
     """An empty source is among the shortest."""
     sources = ["", *REFERENCES[1:]]
     stored = by_length(columns(sources, HYPOTHESES[0.4], REFERENCES))
-    for (first, last), (count, score) in zip(BUCKETS, stored):
+    for (first, last), (words, score) in zip(BUCKETS, stored):
         chosen = [i for i, line in enumerate(sources) if first <= (len(line.split()) or 1) <= (last or 10**9)]
         hypotheses, references = ([lines[i] for i in chosen] for lines in (HYPOTHESES[0.4], REFERENCES))
-        assert count == len(chosen) > 0
+        assert words == [len(sources[i].split()) for i in chosen] != []
         assert score == BLEU().corpus_score(hypotheses, [references]).score
-    assert sum(count for count, _ in stored) == len(REFERENCES)
+    assert sum(len(words) for words, _ in stored) == len(REFERENCES)
 
 
 def test_a_sample_has_the_same_sentences_of_every_system():
