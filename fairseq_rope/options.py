@@ -22,9 +22,7 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
     """Adds ``--encoder-position``, ``--decoder-position`` and the flags of each registered encoding."""
     for side in sides:
         parser.add_argument(
-            f"--{side}-position",
-            choices=sorted(POSITIONS),
-            help=f"position encoding of the {side}'s self-attention",
+            f"--{side}-position", choices=sorted(POSITIONS), help=f"position encoding of the {side}'s self-attention"
         )
     add_encoding_args(parser, *POSITIONS)
 

@@ -203,11 +203,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)  # (T, B, C) -> (B, H, T, D)
 
     def _append_to_cache(
-        self,
-        incremental_state: IncrementalState,
-        k: Tensor,
-        v: Tensor,
-        key_padding_mask: Optional[Tensor],
+        self, incremental_state: IncrementalState, k: Tensor, v: Tensor, key_padding_mask: Optional[Tensor]
     ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """Puts the new steps behind the cached ones; returns all of them, k and v ``(B, H, S, D)``."""
         state: Dict[str, Any] = self._get_input_buffer(incremental_state)

@@ -18,10 +18,7 @@ from ..loading import configuration_in
 from ..options import Encodings, changes, encodings_of
 from .files import CheckpointError, check_finite, load_checkpoint
 
-NUMBERED_BY = {
-    "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
-    "epochs": re.compile(r"checkpoint(\d+)\.pt"),
-}
+NUMBERED_BY = {"updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"), "epochs": re.compile(r"checkpoint(\d+)\.pt")}
 """The two ways in which fairseq-train numbers checkpoints, to a pattern of their names; its group is the number."""
 
 

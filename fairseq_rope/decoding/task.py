@@ -16,8 +16,7 @@ class FastTranslationConfig(TranslationConfig):
         default=False, metadata={"help": "translate with parameters in bfloat16: half as many bytes to read"}
     )
     unpacked_weights: bool = field(
-        default=False,
-        metadata={"help": "multiply with the decoder's own weights, not with copies in a faster layout"},
+        default=False, metadata={"help": "multiply with the decoder's own weights, not with copies in a faster layout"}
     )
     segment_separator: str = field(
         default="",

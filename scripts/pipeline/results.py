@@ -210,10 +210,7 @@ def _training(log: TrainLog, averaged: int) -> Dict[str, Any]:
 
 
 def _curve(points: List[Point]) -> Dict[str, List[float]]:
-    return {
-        "updates": [point.updates for point in points],
-        "nll": [round(point.nll, 4) for point in points],
-    }
+    return {"updates": [point.updates for point in points], "nll": [round(point.nll, 4) for point in points]}
 
 
 def _data(path: Path) -> Dict[str, Any]:

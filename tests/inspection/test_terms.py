@@ -6,13 +6,7 @@ import copy
 import pytest
 import torch
 
-from fairseq_rope.inspection.terms import (
-    by_distance,
-    draw_sentences,
-    long_term_decay,
-    position_bias,
-    tupe_correlations,
-)
+from fairseq_rope.inspection.terms import by_distance, draw_sentences, long_term_decay, position_bias, tupe_correlations
 from fairseq_rope.positions.alibi import slopes
 
 from ..helpers import SOFTMAX, VOCABULARY, build_felt, build_with, same, task

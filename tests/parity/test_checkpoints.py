@@ -16,14 +16,7 @@ transformers = pytest.importorskip("transformers", reason=MISSING)
 CLASSES = {"bert": "BertForMaskedLM", "roformer": "RoFormerForMaskedLM"}
 
 ACCENTS = "th\u00e9 n\u00e4ive\tdog\u200b"
-TEXTS = [
-    "The old  KING sees a dog.",
-    "playing dogs, (the king's)!",
-    ACCENTS,
-    "今天很好。The king",
-    "",
-    "x" * 120,
-]
+TEXTS = ["The old  KING sees a dog.", "playing dogs, (the king's)!", ACCENTS, "今天很好。The king", "", "x" * 120]
 
 
 def random_folder(path, kind, **changes):

@@ -50,11 +50,7 @@ def assert_equals_encoder(attention, encoder, x, causal):
     """The first layer of the peer's encoder, with the relative positions and embeddings that the encoder gives it."""
     mask = encoder.get_attention_mask((~(future() & causal))[None])
     output, weights = encoder.layer[0].attention.self(
-        x,
-        mask,
-        output_attentions=True,
-        relative_pos=encoder.get_rel_pos(x),
-        rel_embeddings=encoder.get_rel_embedding(),
+        x, mask, output_attentions=True, relative_pos=encoder.get_rel_pos(x), rel_embeddings=encoder.get_rel_embedding()
     )
     assert_equal(attention, x, attention.out_proj(output), weights)  # the peer's is in another module
 

@@ -78,11 +78,7 @@ def test_documents_are_held_out_by_their_text_alone(write, tmp_path):
 
 @pytest.mark.parametrize(
     "content,message",
-    [
-        (" \n\t\n\r\n\n", "no document for the set"),
-        ('{"A": "a"}\n[1]', "line 2: "),
-        ('{"A": 1}', "line 1: "),
-    ],
+    [(" \n\t\n\r\n\n", "no document for the set"), ('{"A": "a"}\n[1]', "line 2: "), ('{"A": 1}', "line 1: ")],
 )
 def test_text_that_cannot_be_used_is_refused_and_leaves_nothing(write, tmp_path, content, message):
     name = "in.jsonl" if content[:1] == "{" else "in"

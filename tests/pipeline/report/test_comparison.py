@@ -9,13 +9,7 @@ from pipeline.report import comparison
 from pipeline.report.comparison import Difference, choose_baseline, compare
 from pipeline.report.systems import System, group
 from pipeline.results import read_results
-from pipeline.scoring.statistics import (
-    SeedVariance,
-    hierarchical_bootstrap,
-    resampled_bleu,
-    rows,
-    seed_variance,
-)
+from pipeline.scoring.statistics import SeedVariance, hierarchical_bootstrap, resampled_bleu, rows, seed_variance
 from pipeline.scoring.statistics import bleu as corpus_bleu
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, result, scored

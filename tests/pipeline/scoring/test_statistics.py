@@ -7,15 +7,7 @@ import sys
 import pytest
 from sacrebleu.metrics import BLEU
 
-from pipeline.scoring.statistics import (
-    BUCKETS,
-    bleu,
-    by_length,
-    columns,
-    hierarchical_bootstrap,
-    resampled_bleu,
-    rows,
-)
+from pipeline.scoring.statistics import BUCKETS, bleu, by_length, columns, hierarchical_bootstrap, resampled_bleu, rows
 
 from ...commands import run
 
