@@ -12,6 +12,8 @@ from .files import read_as, sha256
 from .steps import stamp_path
 
 NAME = "prepare.json"
+RAW = re.compile(r"(train|valid|test\d*)\.")
+"""The beginning of the names of raw text."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -55,7 +57,7 @@ class Prepared(msgspec.Struct, frozen=True):
     @property
     def split_by(self) -> List[str]:
         """The names of the files that say how to split text; none if the user gave none for data of their own."""
-        return [name for name in self.sha256 if not re.match(r"dict\.|(train|valid|test\d*)\.", name)]
+        return [name for name in self.sha256 if not (name.startswith("dict.") or RAW.match(name))]
 
     def title(self, subset: str) -> str:
         """The name of a set in tables: the user's, if it is clear."""
@@ -68,6 +70,11 @@ class Prepared(msgspec.Struct, frozen=True):
             digest = sha256(file)
             if self.sha256.get(file.name, digest) != digest:
                 raise Failure(f"{file} is damaged: its SHA-256 is not that in {NAME}: {remedy}")
+
+    def check_folder(self, folder: Path, remedy: str) -> None:
+        """Raises Failure if a file of a model folder is damaged; text of the user's may lie there under any name."""
+        own = [file for file in folder.iterdir() if file.name in self.sha256 and not RAW.match(file.name)]
+        self.check(own, remedy)
 
     def damaged(self, data: Path) -> List[Path]:
         """The binarised files that do not have their size, as in a copy that was interrupted."""

@@ -87,6 +87,11 @@ def test_a_file_that_is_missing_or_damaged_is_named(folder, name, content):
         refused(folder, name, opened)
 
 
+def test_text_of_the_user_s_in_the_folder_is_no_damage_whatever_its_name(folder):
+    (folder / "train.en").write_text("w1 w2\n")  # as a translation of a set into the folder has it
+    Translator(folder)
+
+
 def test_the_files_of_a_way_of_splitting_are_those_that_prepare_json_names(folder):
     prepared = json.loads((folder / "prepare.json").read_text())
     (folder / "words.txt").touch()  # of a way that somebody added

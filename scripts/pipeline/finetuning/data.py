@@ -36,7 +36,7 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
     remedy = f"run scripts/average.sh --run {run} --data DATA again"
     prepared = read_prepared(run, remedy)
     processing = text_processing(run, prepared, prepared.source, prepared.target)
-    prepared.check([file for file in run.iterdir() if file.name in prepared.sha256], remedy)
+    prepared.check_folder(run, remedy)
     with as_failure():
         words = read_dictionary(run / DICTIONARY, remedy)
     processing.load(remedy, types(words))

@@ -54,7 +54,7 @@ class Translator:
         if prepared.is_text:
             raise Failure(f"{folder} has a language model, which does not translate: give a model that was trained to")
         direction = read_direction(folder, CHECKPOINT, source, target)
-        prepared.check([file for file in folder.iterdir() if file.name in prepared.sha256], REMEDY)
+        prepared.check_folder(folder, REMEDY)
         self.processing = text_processing(folder, prepared, direction.source, direction.target)
         dictionary = read_dictionary(dictionary_path(folder, direction.source), REMEDY)
         self.processing.load(REMEDY, types(dictionary))
