@@ -74,7 +74,7 @@ def _rows(path: Path) -> Iterator[Tuple[str, str, str]]:
                 f"{path}, line {number}: {len(cells)} columns with tabs between them, and should have 3: document, "
                 "source, target"
             )
-        if number == 1 and [cell.lower() for cell in cells[1:]] == ["source", "target"]:
+        if number == 1 and [one_line(cell).lower() for cell in cells[1:]] == ["source", "target"]:
             raise Failure(f"{path}, line 1: has the names of the columns: remove this line")
         yield cells[0], one_line(cells[1]), one_line(cells[2])
 

@@ -93,6 +93,7 @@ def test_text_that_is_not_aligned_or_has_the_separator_is_refused(corpus, tmp_pa
     for rows, problem in (
         ("a\tb\n", "line 1: 2 columns"),
         ("document\tsource\ttarget\nd\ta\tb\n", "line 1: has the names of the columns"),
+        ("document\tsource\ttarget\r\nd\ta\tb\r\n", "line 1: has the names of the columns"),
         ("d\ta\tb\ne\ta\tb\nd\ta\tb\n", "document d begins a second time"),
     ):
         (tmp_path / "corpus.tsv").write_text(rows)
