@@ -307,6 +307,8 @@ class Training:
         """Writes the record of the run, trains, and names the last checkpoint."""
         with locked(self.folder):
             reached = checkpoints.repair(self.folder, self.save_every)
+        if not reached and (self.out / "checkpoint.pt").is_file():
+            say(f"{self.folder} has no checkpoint to go on from: the training begins anew")
         library = self._products(continues=reached > 0)
         self._record(command, batch, processes, library, continues=reached > 0)
         if first and reached == 0:

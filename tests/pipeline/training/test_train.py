@@ -28,6 +28,19 @@ def test_a_run_that_is_done_is_not_begun_and_one_of_fewer_updates_goes_on(data, 
     assert trainings == [0, 8]
 
 
+def test_a_longer_training_of_a_run_whose_checkpoints_were_removed_is_told_to_begin_anew(data, trainings, capsys):
+    """To free the disk, after average.sh."""
+    run = training(data)
+    run.run()
+    checkpoint(run.out, "checkpoint.pt", 8)
+    training(data, "--max-update", 20).run()
+    assert "begins anew" not in capsys.readouterr().err
+    for path in run.folder.iterdir():
+        path.unlink()
+    training(data, "--max-update", 30).run()
+    assert trainings == [0, 8, 0] and "begins anew" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU rounds in its own way")
 def test_a_run_goes_on_with_the_library_of_its_record_unless_one_is_required(data, trainings, libraries, monkeypatch):
     monkeypatch.delenv(products.VARIABLE, raising=False)
