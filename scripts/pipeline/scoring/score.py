@@ -17,7 +17,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..command import BEAM, LENPEN, Failure, as_failure, say
+from ..command import BEAM, LENPEN, Failure, as_failure, check_name, say
 from ..files import read_json, read_lines, sha256, write_json, write_text
 from ..languages import has_spaces
 from ..lock import locked
@@ -80,9 +80,11 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     """The content of the score file, which it makes if it is missing; and the name of the test set in tables."""
     run, data, subset, flags = options.run, options.data, options.subset, options.flags
     source, target = read_languages(data)
-    check_data(run, data)
     again = f"run scripts/prepare.sh --out {data} again"
     prepared = read_prepared(data, again)
+    check_name(str(data))
+    if not prepared.splits_like(read_prepared(run, "run scripts/average.sh again")):  # but for sets that came later
+        check_data(run, data)
     processing = text_processing(data, prepared, source, target)
     check_subset(data, subset, f"*.{source}-{target}.*.idx")
     sides = [data / "raw" / f"{subset}.{lang}" for lang in (source, target)]
