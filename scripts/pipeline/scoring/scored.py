@@ -9,6 +9,7 @@ import msgspec
 from ..command import Failure, Parser, check_name, say, to_path, whole_number
 from ..files import read_as
 from ..paths import ROOT
+from ..prepared import read_prepared
 from ..provenance import code
 from ..settings import is_unfinished
 from ..steps import read_stamp
@@ -98,7 +99,9 @@ def averaged(run: Path) -> Path:
 
 
 def check_subset(data: Path, subset: str, pattern: str = "*.idx") -> None:
-    """Raises Failure unless the binarised data have such a test set, in files of this pattern."""
+    """Raises Failure, which names the sets that there are, unless the data have this one, in files of the pattern."""
     there = sorted({path.name.split(".")[0] for path in (data / "bin").glob(pattern)})
     if subset not in there:
-        raise Failure(f"{data} has no test set '{subset}'; there are: {' '.join(there)}")
+        sets = read_prepared(data, "prepare the data again").sets
+        named = (f"{name} ({own})" if (own := sets.get(name, name)) != name else name for name in there)
+        raise Failure(f"{data} has no test set '{subset}'; there are: {', '.join(named)}")

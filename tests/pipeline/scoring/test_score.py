@@ -39,6 +39,11 @@ def test_scores_and_statistics_are_written_together(fake, capsys):
     assert lines[-1].startswith("sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a")
 
 
+def test_the_users_name_of_a_set_is_told_with_fairseqs(fake):
+    write_json(fake.data / "prepare.json", {"source": "en", "target": "de", "sets": {"test": "news"}})
+    refused(fake, "--subset", "news", parts=["no test set 'news'", "test (news)"])
+
+
 def test_a_set_that_was_scored_is_not_translated_again_and_may_be_read_only(fake, capsys):
     command.main(fake.arguments())
     first = capsys.readouterr().out
