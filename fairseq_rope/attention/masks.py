@@ -53,6 +53,7 @@ def merge_masks(
         if (attn_mask is not None or hides_keys) and q.size(-2) == padding.size(-1):
             alone = padding if hides_keys else (~padding).cumsum(-1).eq(0)  # no token is before it
             padding = padding & ~(alone & torch.eye(q.size(-2), dtype=torch.bool, device=q.device))
-        zero_or_mask = q.new_zeros(()) if mask is None else mask
+        # in fp32, the smallest number of fp64 would be -inf
+        zero_or_mask = q.new_zeros(()) if mask is None else mask.to(torch.promote_types(mask.dtype, q.dtype))
         mask = torch.where(padding, q.new_full((), torch.finfo(q.dtype).min), zero_or_mask)
     return mask

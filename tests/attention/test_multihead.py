@@ -239,6 +239,9 @@ def test_no_query_sees_padding_alone_where_the_bias_hides_keys():
 
 
 def test_the_mask_of_a_padded_key_is_finite():
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        mask = merge_masks(None, None, torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, H, 3, 8, dtype=dtype))
+    padding = torch.ones(1, 3, dtype=torch.bool)
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        q = torch.zeros(1, H, 3, 8, dtype=dtype)
+        mask = merge_masks(None, None, padding, q)
         assert mask.dtype == dtype and mask.isfinite().all()
+        assert merge_masks(torch.zeros(1, H, 3, 3), None, padding, q).isfinite().all()  # a bias in fp32
