@@ -38,6 +38,9 @@ LIMITS = ("max_source_positions", "max_target_positions", "max_positions")
 OF_NO_ENCODING = (*LIMITS, "position_gap")
 """Options of positions that any encoding has."""
 
+HEADS = "classification_heads."
+"""The beginning of the names of a fine-tuned model's heads, which a new model lacks."""
+
 OUTPUT_WIDTH = "decoder_output_dim"
 """Follows from ``--decoder-embed-dim``: fairseq reads its flag as a text, with which no model can be built."""
 
@@ -85,7 +88,9 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     _set_fields(cfg, kind, fields)
     _check_layout(model_configuration(state), cfg, before)
     model, _ = _new_model(state, cfg, seed)
-    old, new = dict(state["model"]), model.state_dict()
+    heads = {name: value for name, value in state["model"].items() if name.startswith(HEADS)}
+    old = {name: value for name, value in state["model"].items() if name not in heads}
+    new = model.state_dict()
     model.upgrade_state_dict(old)  # names that fairseq had earlier
     kept, resized, fresh = {}, [], []
     for name, value in new.items():
@@ -105,7 +110,7 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     others = {name: value for name, value in old.items() if not _is_position(name)}
     positions = {name: value.to(dtype) for name, value in kept.items()}
     dropped = [name for name in old if _is_position(name) and (name not in kept or name in fresh)]
-    converted = changed(state, cfg, {**others, **positions})
+    converted = changed(state, cfg, {**others, **positions, **heads})
     converted.pop(MEMORY, None)
     said = changes(encodings_of(model_configuration(state)), encodings_of(cfg))
     return Change(converted, said, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))

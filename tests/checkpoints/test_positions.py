@@ -205,6 +205,14 @@ def test_an_encoding_that_the_user_names_takes_the_place_of_the_checkpoints_with
     assert (args.encoder_position, args.decoder_position, args.sinusoidal_formula) == ("rope", "sinusoidal", "paper")
 
 
+def test_a_tuned_model_keeps_its_head():
+    state = checkpoint(options(arch("mlm", "rope"), "mlm"))
+    model = model_of(state)
+    model.register_classification_head("tuned", num_classes=2)
+    state["model"] = model.state_dict()
+    assert same(convert_checkpoint(state, dict(rope_base=500.0)).state["model"], state["model"])
+
+
 def test_parameters_that_alone_were_trained_may_go():
     frozen = checkpoint(options(arch("translation", "t5"), "translation", only_train="position"))
     assert not convert_checkpoint(frozen, dict(position="rope")).state["cfg"]["model"].only_train
