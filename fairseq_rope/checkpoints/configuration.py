@@ -1,7 +1,7 @@
 """The model's configuration in a checkpoint: a namespace of ``fairseq-train``, or a dictionary of Hydra."""
 
 import argparse
-from typing import Any, Dict
+from typing import Any, Callable, Dict, Mapping
 
 from torch import Tensor
 
@@ -48,14 +48,27 @@ def changed(state: Dict[str, Any], cfg: argparse.Namespace, model: Dict[str, Ten
 
 def with_task(state: Dict[str, Any], name: str, other: str) -> Dict[str, Any]:
     """A copy of ``state`` that was trained for the task ``other`` if it was for the task ``name``."""
-    cfg, args = state.get("cfg"), state.get("args")
-    if isinstance(cfg, dict) and isinstance(task := cfg.get("task"), (dict, argparse.Namespace)):
-        entries = dict(task if isinstance(task, dict) else vars(task))
-        entries.update({key: other for key in ("_name", "task") if entries.get(key) == name})
-        state = {**state, "cfg": {**cfg, "task": entries if isinstance(task, dict) else argparse.Namespace(**entries)}}
+    state = _with_task_options(state, lambda task: {key: other for key in ("_name", "task") if task.get(key) == name})
+    args = state.get("args")
     if isinstance(args, argparse.Namespace) and getattr(args, "task", None) == name:
         state = {**state, "args": argparse.Namespace(**{**vars(args), "task": other})}
     return state
+
+
+def with_limits(state: Dict[str, Any], limits: Mapping[str, int]) -> Dict[str, Any]:
+    """A copy of ``state`` whose task takes texts of these lengths, if it limits them: fairseq takes the smaller limit
+    of task and model."""
+    return _with_task_options(state, lambda task: {name: limits[name] for name in limits.keys() & task.keys()})
+
+
+def _with_task_options(state: Dict[str, Any], changes: Callable[[Dict[str, Any]], Dict[str, Any]]) -> Dict[str, Any]:
+    """A copy of ``state`` in which ``changes`` has replaced options of the task, in its own section."""
+    cfg = state.get("cfg")
+    if not isinstance(cfg, dict) or not isinstance(task := cfg.get("task"), (dict, argparse.Namespace)):
+        return state
+    entries = dict(task if isinstance(task, dict) else vars(task))
+    entries.update(changes(entries))
+    return {**state, "cfg": {**cfg, "task": entries if isinstance(task, dict) else argparse.Namespace(**entries)}}
 
 
 def check_gap(cfg: Any, other: str) -> None:

@@ -24,7 +24,7 @@ from ..positions import POSITIONS, PositionEncoding
 from ..positions.absolute import LearnedEncoding
 from ..positions.untied import ProjectedPositions
 from . import multilingual
-from .configuration import changed, model_configuration
+from .configuration import changed, model_configuration, with_limits
 from .fairseq_transformer import MEMORY, architecture, kind_of_arch
 from .fairseq_transformer import convert_checkpoint as convert_stock
 from .files import CheckpointError
@@ -112,6 +112,7 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     dropped = [name for name in old if _is_position(name) and (name not in kept or name in fresh)]
     converted = changed(state, cfg, {**others, **positions, **heads})
     converted.pop(MEMORY, None)
+    converted = with_limits(converted, {name: fields[name] for name in LIMITS if fields.get(name)})
     said = changes(encodings_of(model_configuration(state)), encodings_of(cfg))
     return Change(converted, said, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
 

@@ -98,6 +98,16 @@ def test_a_longer_table_keeps_the_rows_of_the_old_one():
     assert torch.equal(run(model_of(state)), run(model_of(change.state)))
 
 
+def test_the_task_takes_texts_as_long_as_the_model_does_now():
+    limits = dict(max_source_positions=16, max_target_positions=16)
+    for task_options in (limits, argparse.Namespace(**limits)):
+        state = checkpoint(options(arch("translation", "rope"), "translation"))
+        state["cfg"]["task"] = task_options
+        changed = convert_checkpoint(state, dict(max_source_positions=24, max_positions=9)).state["cfg"]["task"]
+        assert changed == type(task_options)(**{**limits, "max_source_positions": 24})
+        assert state["cfg"]["task"] == type(task_options)(**limits)  # the argument stays
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_fairseqs_own_models_get_new_positions(kind):
     sides = {"translation": ("encoder", "decoder"), "mlm": ("encoder",), "lm": ("decoder",)}[kind]
