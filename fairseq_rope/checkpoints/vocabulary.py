@@ -42,6 +42,8 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
     kind = kind_of_arch(cfg.arch)
     if kind is None:
         raise CheckpointError(f"{cfg.arch} is not an architecture of this plugin: convert it with --to plugin first")
+    if getattr(cfg, "adaptive_softmax_cutoff", None):
+        raise CheckpointError(f"--adaptive-softmax-cutoff {cfg.adaptive_softmax_cutoff}: such an output cannot grow")
     model, digests = dict(state["model"]), dict(getattr(cfg, "dictionaries", None) or {})
     for side, path in zip(kind.sides, [paths[0], paths[-1]]):
         dictionary = read_dictionary(path, "give a dictionary of fairseq")

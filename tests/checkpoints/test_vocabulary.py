@@ -68,3 +68,11 @@ def test_a_dictionary_with_other_words_is_refused(tmp_path):
             grow(state, [dictionary_file(tmp_path / name, words)])
     with pytest.raises(CheckpointError, match="nowhere"):
         grow(state, [tmp_path / "nowhere"])
+
+
+def test_an_output_in_clusters_is_refused(tmp_path):
+    cfg = options(arch("lm", "rope"), "lm", adaptive_softmax_cutoff="10", share_decoder_input_output_embed=False)
+    old, _ = model_and_words("lm", dictionary_file(tmp_path / "old", WORDS), cfg)
+    state = {"args": None, "cfg": {"model": cfg}, "model": old.state_dict()}
+    with pytest.raises(CheckpointError, match="--adaptive-softmax-cutoff 10"):
+        grow(state, [dictionary_file(tmp_path / "new", MORE)])
