@@ -19,7 +19,7 @@ def rotated(x):
     return torch.einsum("tde,bhte->bhtd", rotation, x)
 
 
-def expected_logits(kind, weights, ids, head=None):
+def expected_logits(kind, weights, ids, head=None, bias="cls.predictions.bias"):
     """BERT (Devlin et al. 2019) and RoFormer, from the tensors of the folder."""
 
     def linear(x, name):
@@ -46,7 +46,7 @@ def expected_logits(kind, weights, ids, head=None):
         inner = F.gelu(linear(x, f"{layer}.intermediate.dense"))
         x = norm(x + linear(inner, f"{layer}.output.dense"), f"{layer}.output.LayerNorm")
     x = norm(F.gelu(linear(x, "cls.predictions.transform.dense")), "cls.predictions.transform.LayerNorm")
-    return F.linear(x, words if head is None else head, weights["cls.predictions.bias"])
+    return F.linear(x, words if head is None else head, weights[bias])
 
 
 def test_the_logits_are_those_of_the_equations(kind, converted):
@@ -59,6 +59,15 @@ def test_a_head_of_its_own_stays_apart(kind, tmp_path):
     theirs = folder(tmp_path / "theirs", kind, weights, tie_word_embeddings=False)
     assert convert(theirs, "--to", "plugin", "--out", tmp_path / "run") == 0
     torch.testing.assert_close(logits(tmp_path / "run", IDS), expected_logits(kind, weights, IDS, head), **FP32)
+
+
+def test_a_head_of_its_own_has_the_bias_with_which_transformers_5_computes(kind, tmp_path):
+    head, bias = torch.randn(len(PIECES), C), "cls.predictions.decoder.bias"
+    weights = {**tensors(kind), "cls.predictions.decoder.weight": head, bias: torch.randn(len(PIECES))}
+    theirs = folder(tmp_path / "theirs", kind, weights, tie_word_embeddings=False)
+    assert convert(theirs, "--to", "plugin", "--out", tmp_path / "run") == 0
+    expected = expected_logits(kind, weights, IDS, head, bias)
+    torch.testing.assert_close(logits(tmp_path / "run", IDS), expected, **FP32)
 
 
 def test_there_and_back_gives_the_same_tensors_and_settings(kind, converted, tmp_path):

@@ -110,14 +110,14 @@ def to_plugin(
 
     bias_names = [name for name in (HEAD_BIAS, HEAD_BIAS_COPY) if taken.has(name)] or [HEAD_BIAS]
     biases = [taken.take(name, table[:1]) for name in bias_names]
-    if not torch.equal(biases[0], biases[-1]):
+    if tied and not torch.equal(biases[0], biases[-1]):
         raise CheckpointError(f"{taken.where}: {HEAD_BIAS} and {HEAD_BIAS_COPY} differ: remove the wrong one")
     output = taken.take(HEAD_WORDS, table) if taken.has(HEAD_WORDS) or not tied else embeddings
     if tied and not torch.equal(output, embeddings):
         raise CheckpointError(
             f"{taken.where}: {HEAD_WORDS} differs from the embeddings: set tie_word_embeddings to false"
         )
-    model["encoder.lm_head.bias"] = biases[0][order]
+    model["encoder.lm_head.bias"] = biases[-1][order]  # untied, transformers 5 computes with the copy alone
     model["encoder.lm_head.weight"] = output[order]
 
     dropped = [*DROPPED_HEAD, *(prefix + name for name in DROPPED)]
