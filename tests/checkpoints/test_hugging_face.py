@@ -102,6 +102,15 @@ def test_a_checkpoint_of_a_further_training_has_its_way_back_as_well(kind, conve
     torch.testing.assert_close(logits(tmp_path / "again", IDS), expected_logits(kind, weights, IDS), **FP32)
 
 
+def test_the_number_format_of_weights_that_were_half_precision_does_not_come_back(tmp_path):
+    """With it, transformers 5 would round what a training in fp32 has changed since."""
+    pytest.importorskip("safetensors.torch")
+    theirs = folder(tmp_path / "theirs", "bert", dtype="float16", torch_dtype="float16")
+    assert convert(theirs, "--to", "plugin", "--out", tmp_path / "run") == 0
+    assert convert(tmp_path / "run", "--to", "hugging-face", "--out", tmp_path / "back") == 0
+    assert not {"dtype", "torch_dtype"} & json.loads((tmp_path / "back/config.json").read_text()).keys()
+
+
 def test_with_other_positions_it_comes_back_as_the_other_model(tmp_path):
     """Which has no further token types: these were BERT's."""
     library, changed = pytest.importorskip("safetensors.torch"), tmp_path / "run/rope.pt"

@@ -27,7 +27,18 @@ from ..configuration import check_gap, model_configuration
 from ..files import CheckpointError, load_checkpoint, making_folder
 from ..model_folder import DICTIONARY, check_files, read_dictionary
 from . import names
-from .folders import CONFIG, MEMORY, Entries, Values, entries_of, place_of, save_run, training, write_object
+from .folders import (
+    CONFIG,
+    MEMORY,
+    Entries,
+    Values,
+    entries_of,
+    place_of,
+    save_run,
+    training,
+    write_config,
+    write_object,
+)
 from .names import FAMILIES, Family
 from .weights import Taken, read_weights, write_weights
 
@@ -173,7 +184,7 @@ def export_folder(run: Path, out: Path) -> str:
     }
     with making_folder(out) as made:
         write_weights(tensors, made)
-        write_object(made / CONFIG, config)
+        write_config(made, config)
         write_object(made / SETTINGS, settings)
         shutil.copyfile(folder / VOCABULARY, made / VOCABULARY)
     return f"{run} as {family.model_class}" + (", without its classification heads" if heads else "")

@@ -17,6 +17,9 @@ CONFIG = "config.json"
 MEMORY = "hugging_face"
 """The entry of a converted checkpoint that serves the way back: config.json, and tensors that have no place here."""
 
+DTYPES = ("dtype", "torch_dtype")
+"""The entry of config.json with the number format of the weights, and its name before transformers 4.56."""
+
 TOKENIZER = "give the model's folder with its tokenizer"
 """The remedy where a file is missing."""
 
@@ -44,6 +47,11 @@ def read_object(path: Path) -> Dict[str, Any]:
 def write_object(path: Path, value: Dict[str, Any]) -> None:
     """Writes a JSON file."""
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def write_config(folder: Path, config: Dict[str, Any]) -> None:
+    """Writes ``config.json`` without the number format of the weights as they once were: the library sees it itself."""
+    write_object(folder / CONFIG, {name: value for name, value in config.items() if name not in DTYPES})
 
 
 class Values:

@@ -27,7 +27,7 @@ from ..configuration import check_gap, model_configuration
 from ..files import CheckpointError, load_checkpoint, making_folder
 from ..model_folder import check_files, read_dictionary, read_direction
 from . import transformer
-from .folders import CONFIG, MEMORY, TOKENIZER, Values, entries_of, place_of, read_object, write_object
+from .folders import CONFIG, MEMORY, TOKENIZER, Values, entries_of, place_of, read_object, write_config
 from .transformer import FRACTIONS, NUMBERS, SWISH
 from .weights import Taken, read_weights, write_weights
 
@@ -97,7 +97,7 @@ def export_folder(run: Path, out: Path) -> str:
     tensors = _to_marian(state["model"], cfg, [numbers[word] for word in symbols[1:]])
     with making_folder(out) as made:
         write_weights(tensors, made)
-        write_object(made / CONFIG, config)
+        write_config(made, config)
         for name in (*FILES, *(name for name in FURTHER if (folder / name).is_file())):
             shutil.copyfile(folder / name, made / name)
     return f"{run} as MarianMTModel, {source} to {target}"
