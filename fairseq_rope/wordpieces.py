@@ -17,6 +17,9 @@ from fairseq.dataclass import FairseqDataclass
 from .packages import package
 
 VOCABULARY, SETTINGS = "vocab.txt", "tokenizer_config.json"
+TOKENIZER = "tokenizer.json"
+"""What transformers 5 writes in place of ``vocab.txt``."""
+
 SPECIAL = {"[CLS]": "<s>", "[PAD]": "<pad>", "[SEP]": "</s>", "[UNK]": "<unk>", "[MASK]": "<mask>"}
 """Special symbols of BERT, to fairseq's; all but the last come first in every dictionary, in this order."""
 
@@ -31,20 +34,17 @@ CHINESE = "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3000-\u303f\uff00-\uffef]"
 
 
 def read_vocabulary(path: Path) -> List[str]:
-    """The word pieces, one a line, in the order of their numbers.
+    """The word pieces, one a line, in the order of their numbers; without the file, those of ``tokenizer.json``.
 
     Raises:
         ValueError: the file is missing or damaged, has a piece twice, or lacks a special symbol.
     """
-    if not path.is_file():
-        raise ValueError(f"{path}: missing: it has the word pieces of the model, one a line")
-    try:
-        pieces = path.read_bytes().decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error.reason}): fetch it again") from None
-    pieces = [piece[:-1] if piece.endswith("\r") else piece for piece in pieces]
-    if pieces[-1] == "":
-        pieces.pop()
+    if path.is_file():
+        pieces = _lines(path)
+    elif (path := path.with_name(TOKENIZER)).is_file():
+        pieces = _tokenizers_pieces(path)
+    else:
+        raise ValueError(f"{path.with_name(VOCABULARY)}: missing: it has the word pieces of the model, one a line")
     numbers: Dict[str, int] = {}
     for number, piece in enumerate(pieces, start=1):
         if piece.encode().split() != [piece.encode()]:  # BERT's Chinese vocabulary has the piece U+2028
@@ -62,6 +62,25 @@ def read_vocabulary(path: Path) -> List[str]:
             f"{path}: there is no {missing[0]}: a vocabulary of BERT's word pieces has {', '.join(SPECIAL)}"
         )
     return pieces
+
+
+def _lines(path: Path) -> List[str]:
+    try:
+        lines = path.read_bytes().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 ({error.reason}): fetch it again") from None
+    lines = [line[:-1] if line.endswith("\r") else line for line in lines]
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _tokenizers_pieces(path: Path) -> List[str]:
+    try:
+        numbers = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
+        if sorted(numbers.values()) != list(range(len(numbers))):
+            raise ValueError
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise ValueError(f"{path}: damaged, or no tokenizer of word pieces: give the model's {VOCABULARY}") from None
+    return sorted(numbers, key=lambda piece: numbers[piece])
 
 
 def read_settings(folder: Path, tokenizer_class: Any = "BertTokenizer") -> Dict[str, Any]:

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from fairseq_rope.checkpoints.files import load_checkpoint, save_checkpoint
 
+from ..commands import failure
 from ..helpers import FP32, same
 from ..positions.equations import rotation_matrix
 from .hugging_face import CONFIG, IDS, PIECES, C, convert, folder, logits, tensors
@@ -109,6 +110,20 @@ def test_the_number_format_of_weights_that_were_half_precision_does_not_come_bac
     assert convert(theirs, "--to", "plugin", "--out", tmp_path / "run") == 0
     assert convert(tmp_path / "run", "--to", "hugging-face", "--out", tmp_path / "back") == 0
     assert not {"dtype", "torch_dtype"} & json.loads((tmp_path / "back/config.json").read_text()).keys()
+
+
+def test_the_vocabulary_is_read_from_what_transformers_5_writes(tmp_path, capsys):
+    theirs = folder(tmp_path / "new", "bert")
+    given = (theirs / "vocab.txt").read_bytes()
+    (theirs / "vocab.txt").unlink()
+    numbers = {piece: number for number, piece in enumerate(PIECES)}
+    tokenizer = {"model": {"type": "WordPiece", "vocab": dict(sorted(numbers.items()))}}
+    (theirs / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert convert(theirs, "--to", "plugin", "--out", tmp_path / "made") == 0
+    assert (tmp_path / "made/vocab.txt").read_bytes() == given
+    for vocab in ({**numbers, "dog": 99}, [["dog", -1.5]]):
+        (theirs / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}}))
+        assert "word pieces" in failure(capsys, "convert", theirs, "--to", "plugin", "--out", tmp_path / "other")
 
 
 def test_with_other_positions_it_comes_back_as_the_other_model(tmp_path):

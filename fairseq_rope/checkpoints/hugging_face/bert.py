@@ -91,7 +91,7 @@ def import_folder(folder: Path, out: Path) -> str:
     model, unused = names.to_plugin(taken, cfg.model, family, order, values.whole("type_vocab_size", 2))
     with making_folder(out) as made:
         save_run(made, {DICTIONARY: words}, cfg, model, {"config": values.given, "unused": unused})
-        shutil.copyfile(folder / VOCABULARY, made / VOCABULARY)
+        (made / VOCABULARY).write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
         write_object(made / SETTINGS, settings)
     return f"{folder} as {family.arch}{_lost(family, unused)}"
 
