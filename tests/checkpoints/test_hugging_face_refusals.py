@@ -31,7 +31,7 @@ REFUSED = [
     (f"{HEAD}.bias", {f"{HEAD}.bias": torch.zeros(23)}),
     ("refused", {"pytorch_model.bin": pickle.dumps(Malicious())}),
     ("damaged", {"pytorch_model.bin": b"PK\x03\x04 half"}),
-    ("several files", {"pytorch_model.bin.index.json": b"{}"}),
+    ("max_shard_size", {"pytorch_model.bin.index.json": b"{}"}),
     ("config.json", {"config.json": b"{"}),
     ("line 3", {"vocab.txt": b"[PAD]\nthe\nthe\n"}),
     ("[CLS]", {"vocab.txt": b"[PAD]\nthe\n"}),

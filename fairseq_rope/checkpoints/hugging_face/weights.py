@@ -22,7 +22,8 @@ def read_weights(folder: Path) -> Dict[str, Tensor]:
     for name in (SAFETENSORS, PICKLE):
         if (folder / f"{name}.index.json").is_file():
             raise CheckpointError(
-                f"{folder}: its weights are in several files: join them with transformers' save_pretrained"
+                f"{folder}: its weights are in several files: join them with transformers' "
+                "save_pretrained(FOLDER, max_shard_size='1TB')"
             )
         if (folder / name).is_file():
             read = _read_safetensors if name == SAFETENSORS else _read_pickle
