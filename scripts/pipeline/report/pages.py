@@ -80,12 +80,14 @@ def _with_figures(page: Path, recipes: Mapping[str, Recipe], usual: str, rows: s
         if named := EVIDENCE.search(evidence):
             one, relation, other, test, name = named.groups("")
             recipe = recipes[name or usual]
-            test = next(each for each in (*recipe.tests, *recipe.validation) if each.endswith(test))
+            sets = [each for each in (*recipe.tests, *recipe.validation) if each.endswith(test)]
+            if not sets:
+                raise KeyError(test)
             systems = {recipe.short(system): system for system in recipe.systems}
-            found = recipe.difference(systems[one], systems[other], test)
+            found = recipe.difference(systems[one], systems[other], sets[0])
             if found is None or found.relation != relation:
                 raise Failure(f"{page}: '{cells[0]}' does not hold: {found and found.relation}: correct it")
-            metric = metric_of(recipe.systems, test)
+            metric = metric_of(recipe.systems, sets[0])
             unit = "" if metric == BLEU else f" {METRICS[metric].name}"
             figures = [f"{change(found)}{unit}", p_value(found)]
         made.append([*cells, evidence, *figures])

@@ -82,6 +82,8 @@ def test_a_row_says_which_of_two_systems_is_better_and_is_refused_if_that_is_wro
     for relation in "≈<":
         with pytest.raises(Failure, match=r"page.md: 'RoPE \*beats\* it' does not hold"):
             filled(tmp_path, report, "claims small", true.replace(" > ", f" {relation} "))
+    with pytest.raises(Failure, match=r"page.md: a block names 'x8'"):
+        filled(tmp_path, report, "claims small", true.replace("`x4`", "`x8`"))
 
 
 def test_a_case_has_the_figures_of_its_evidence_and_says_if_there_are_none(tmp_path, report):
