@@ -102,6 +102,20 @@ def test_the_masks_of_an_evaluation_are_not_those_of_the_training(masked, tmp_pa
     assert second["settings"] == "blocks of 64 tokens, 15% masked with seed 1"
 
 
+def test_a_test_set_that_came_later_is_evaluated(masked, corpus, tmp_path):
+    trained = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "run")
+    (tmp_path / "later.en").write_text("".join((corpus / "valid.en").read_text().splitlines(keepends=True)[3:20]))
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", corpus / name)]
+    for merges in (90, 100):
+        out = tmp_path / f"data{merges}"
+        prepare = ["--test", tmp_path / "later.en", "--merges", merges, "--workers", 1, "--out", out]
+        run("scripts/prepare_text.sh", *sets, *prepare)
+    evaluate = ["scripts/evaluate.sh", "--run", trained, "--subset", "test1", "--data"]
+    one_line(run(*evaluate, tmp_path / "data90", fails=True), "was trained on other data")
+    run(*evaluate, tmp_path / "data100")
+    assert read_json(trained / "scores/test1.json")["sentences"] == 17
+
+
 @pytest.fixture(scope="module")
 def glue(tmp_path_factory):
     folder = tmp_path_factory.mktemp("glue")
