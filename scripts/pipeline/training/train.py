@@ -130,11 +130,11 @@ class Training:
             Failure: an option has no effect beside those flags.
         """
         args, by_hand = self.args, [f"--{key}" for key in BATCH]
-        if args.target_tokens and self.task.is_text:
-            raise Failure("--target-tokens is for translation: give `-- --max-tokens N --update-freq N` in its place")
         if args.target_tokens and set(given) & set(by_hand):
             raise Failure("--target-tokens chooses the batch: leave it out, or --max-tokens and the like behind --")
         tokens = None if set(given) & set(by_hand) else args.target_tokens or self.recipe.train.get("target-tokens")
+        if tokens and self.task.is_text:
+            raise Failure("target tokens are for translation: give `-- --max-tokens N --update-freq N` in their place")
         if tokens:
             for name in by_hand:
                 flags.pop(name, None)

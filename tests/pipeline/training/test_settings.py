@@ -100,6 +100,16 @@ def test_a_batch_is_chosen_once(data):
         training(data, "--recipe", "demo", "--device-tokens", 600)
 
 
+def test_a_language_model_has_no_target_tokens_not_those_of_its_recipe_either(data):
+    recipe = data.parent / "lm.toml"
+    recipe.write_text('extends = "lm_books"\n[train]\ntarget-tokens = 600\n')
+    for options in (["lm_books", "--target-tokens", 600], [recipe]):
+        with pytest.raises(Failure, match="target tokens are for translation: give `-- --max-tokens N"):
+            training(data, "--recipe", *options, arch="roformer_lm_tiny")
+    by_hand = training(data, "--recipe", recipe, "--", "--max-tokens", 512, arch="roformer_lm_tiny")
+    assert "--max-tokens 512" in by_hand.settings and "target tokens" not in by_hand.settings
+
+
 @pytest.mark.parametrize(
     "scheduler,warmup,told", [("polynomial_decay", 8, True), ("polynomial_decay", 7, False), ("inverse_sqrt", 9, False)]
 )
