@@ -33,9 +33,14 @@ class RoFormerLanguageModel(PluginModel, TransformerLanguageModel):
 
     @classmethod
     def from_pretrained(
-        cls, model_name_or_path: str, checkpoint_file: str = "model.pt", data_name_or_path: str = ".", **options: Any
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str = "checkpoint.pt",
+        data_name_or_path: str = ".",
+        **options: Any,
     ) -> GeneratorHubInterface:
-        """As in fairseq; the model's configuration is not logged, and :func:`hub.load` names what is wrong."""
+        """As in fairseq, but by default of a model folder of the scripts; the model's configuration is not logged, and
+        :func:`hub.load` names what is wrong."""
         found = hub.load("causal", model_name_or_path, checkpoint_file, data_name_or_path, **options)
         return GeneratorHubInterface(found["args"], found["task"], found["models"])
 

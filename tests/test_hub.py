@@ -48,3 +48,8 @@ def test_a_model_of_another_kind_is_refused(folders):
     for arch, other in itertools.permutations(CLASSES, 2):
         with pytest.raises(ValueError, match=CLASSES[other].__name__):
             load(arch, folders[other])
+
+
+@pytest.mark.parametrize("arch", ["roformer_mlm_tiny", "roformer_lm_tiny"])
+def test_a_language_model_needs_the_name_of_its_folder_alone(arch, folders):
+    assert CLASSES[arch].from_pretrained(str(folders[arch])).task.source_dictionary
