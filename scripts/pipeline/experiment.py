@@ -156,7 +156,7 @@ class Experiment:
     def _has_made(self, result: Result) -> bool:
         """Whether a result is from a run with the same settings, here or on another machine."""
         training = self.training()
-        return result.is_from(training.settings, training.max_update, self.recipe.score.average)
+        return result.is_from(training.settings_like(result.settings), training.max_update, self.recipe.score.average)
 
     def _collect(self) -> None:
         """Writes the result file; moves one of a finished run with other settings away."""

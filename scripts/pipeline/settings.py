@@ -5,8 +5,9 @@ Two runs with the same text are the same run on any machine: a result that has i
 
 import hashlib
 import re
+from itertools import chain, combinations
 from pathlib import Path
-from typing import Collection, Dict, List, Mapping, Optional, Sequence
+from typing import Collection, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from .command import Failure, check_name, say
 from .files import sha256
@@ -61,8 +62,11 @@ def words_in(flags: Mapping[str, Sequence[str]]) -> List[str]:
     return [word for name, values in flags.items() for word in (name, *values)]
 
 
-def data_line(data: Path) -> str:
+def data_line(data: Path, known: str = "") -> str:
     """The line that names prepared data.
+
+    Test sets that joined them make no other training: if the settings ``known`` have the line of the same data with
+    fewer test sets, it is that one.
 
     Raises:
         Failure: there are no prepared data.
@@ -73,7 +77,19 @@ def data_line(data: Path) -> str:
             missing = f"{stamp_path(data, 'binarize')} is missing or damaged"
             raise Failure(f"{missing}: copy hidden files, too, or run scripts/prepare.sh or prepare_text.sh again")
         raise Failure(f"{data} has no prepared data: run scripts/prepare.sh or prepare_text.sh --out {data} first")
-    return f"data {hashlib.sha256(settings.encode()).hexdigest()}"
+    lines = [f"data {hashlib.sha256(text.encode()).hexdigest()}" for text in _with_fewer_tests(settings)]
+    return next((line for line in lines if line in known.splitlines()), lines[0])
+
+
+def _with_fewer_tests(settings: str) -> Iterator[str]:
+    """The settings of prepared data and, of pairs, what they would be without some of the test sets."""
+    yield settings
+    first, newline, others = settings.partition("\n")
+    name, *hashes = first.split(" ")
+    languages, sets = hashes[:1], list(zip(hashes[1::2], hashes[2::2]))  # training, validation, tests
+    for number in range(len(sets) - 2) if name == "input" else ():
+        for tests in combinations(sets[2:], number):
+            yield " ".join([name, *languages, *chain(*sets[:2], *tests)]) + newline + others
 
 
 def train_line(flags: Flags, save_every: int, target_tokens: Optional[int], devices: int, max_update: int) -> str:
@@ -110,6 +126,12 @@ def _sorted(line: str) -> str:
     return " ".join([name, *(last[flag] for flag in sorted(last))]) + end + rest
 
 
+def read_settings(run: Path) -> str:
+    """The settings of a run, as this version writes them; empty without any."""
+    path = run / SETTINGS
+    return normalised(path.read_text(encoding="utf-8")) if path.is_file() else ""
+
+
 def is_unfinished(run: Path) -> bool:
     """Whether train.sh has begun a run and not trained it to its end."""
     return (run / SETTINGS).is_file() and not read_stamp(run, "train")
@@ -118,8 +140,8 @@ def is_unfinished(run: Path) -> bool:
 def check_data(run: Path, data: Path) -> None:
     """Raises Failure if the run was trained on other data, or if there are no data."""
     check_name(str(data))
-    line, settings = data_line(data), run / SETTINGS
-    if settings.is_file() and line not in settings.read_text(encoding="utf-8").splitlines():
+    known = read_settings(run)
+    if data_line(data, known) not in known.splitlines() and known:
         raise Failure(f"{run} was trained on other data than {data} holds now: give the folder it was trained on")
 
 

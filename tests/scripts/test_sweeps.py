@@ -107,6 +107,19 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
         write_json(first.file, {**elsewhere, "tests": others})
         assert fresh.unfinished() == fresh.experiments
 
+    settings = prepared.experiments[0].training().settings
+    for lang in ("en", "de"):
+        lines = (corpus / f"test.{lang}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (prepared.raw / f"news.{lang}").write_text("".join(lines[:20]), encoding="utf-8")
+    with (tmp_path / "own.toml").open("a") as recipe:
+        recipe.write('[data]\ntests = ["test", "news", "test_long"]\n')
+    joined = Sweep(parse([*map(str, [*options, "--out", tmp_path / "prepared", "--data", prepared.raw])]))
+    joined.prepare()
+    write_json(first.file, {**result, "settings": settings})
+    assert joined.unfinished() == joined.experiments  # the set has no scores
+    write_json(first.file, {**result, "settings": settings, "tests": {**result["tests"], "news": test}})
+    assert joined.unfinished() == joined.experiments[1:]
+
 
 def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, tmp_path):
     pytest.importorskip("snakemake")

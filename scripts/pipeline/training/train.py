@@ -160,7 +160,11 @@ class Training:
 
     @property
     def settings(self) -> str:
-        """The settings that tell this run from others; without the line of the data if they are not prepared.
+        """The settings that tell this run from others; without the line of the data if they are not prepared."""
+        return self.settings_like(settings.read_settings(self.out))
+
+    def settings_like(self, known: str) -> str:
+        """The same, with the line of the data that the settings ``known`` have, if test sets joined the data later.
 
         Raises:
             Failure: the checkpoint of ``--from`` is missing.
@@ -168,7 +172,7 @@ class Training:
         self._check_start()
         devices = self.machines.nodes * (self.args.processes or 1)
         sizes = (self.save_every, self.target_tokens, devices, self.max_update)
-        lines = [settings.data_line(self.data)] if (self.data / "prepare.json").is_file() else []
+        lines = [settings.data_line(self.data, known)] if (self.data / "prepare.json").is_file() else []
         lines += [settings.train_line(self.flags, *sizes), *([f"from {sha256(self.start)}"] if self.start else [])]
         return "".join(f"{line}\n" for line in lines)
 
@@ -296,9 +300,8 @@ class Training:
 
     def _is_another(self) -> bool:
         """Whether the folder holds a run with other settings, or with unknown settings."""
-        file = self.out / settings.SETTINGS
-        if file.is_file():
-            return settings.normalised(file.read_text(encoding="utf-8")) != self.settings
+        if known := settings.read_settings(self.out):
+            return known != self.settings
         return self.folder.is_dir() and any(self.folder.iterdir())
 
     def _train(

@@ -9,7 +9,7 @@ from fairseq_rope import products
 from pipeline.command import Failure
 from pipeline.files import read_json, write_json
 from pipeline.lock import locked
-from pipeline.settings import SETTINGS
+from pipeline.settings import SETTINGS, check_data
 from pipeline.steps import stamp_path
 from pipeline.training import train
 
@@ -26,6 +26,23 @@ def test_a_run_that_is_done_is_not_begun_and_one_of_fewer_updates_goes_on(data, 
     assert trainings == [0]
     training(data, "--max-update", 20).run()
     assert trainings == [0, 8]
+
+
+def test_a_run_goes_on_if_a_test_set_has_joined_the_data_and_begins_anew_with_another_training_set(data, trainings):
+    def prepared(*sets):
+        write_json(stamp_path(data, "binarize"), {"settings": f"input en-de {' '.join(sets)}\nmerges 8\n"})
+
+    prepared("train1", "train2", "valid1", "valid2", "test1", "test2", "third1", "third2")
+    training(data).run()
+    prepared("train1", "train2", "valid1", "valid2", "test1", "test2", "news1", "news2", "third1", "third2")
+    training(data, "--max-update", 20).run()
+    check_data(data.parent / "run", data)
+    prepared("train1", "train2", "valid1", "valid2", "news1", "news2")
+    with pytest.raises(Failure, match="other data"):
+        check_data(data.parent / "run", data)
+    prepared("train3", "train2", "valid1", "valid2", "test1", "test2", "third1", "third2")
+    training(data, "--max-update", 30).run()
+    assert trainings == [0, 8, 0]
 
 
 def test_a_longer_training_of_a_run_whose_checkpoints_were_removed_is_told_to_begin_anew(data, trainings, capsys):
