@@ -69,9 +69,14 @@ class RoFormerModel(PluginModel, TransformerModel):
 
     @classmethod
     def from_pretrained(
-        cls, model_name_or_path: str, checkpoint_file: str = "model.pt", data_name_or_path: str = ".", **options: Any
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str = "checkpoint.pt",
+        data_name_or_path: str = ".",
+        **options: Any,
     ) -> Hub:
-        """As in fairseq; the model's configuration is not logged, and :func:`hub.load` names what is wrong."""
+        """As in fairseq, but by default of a model folder of the scripts; the model's configuration is not logged, and
+        :func:`hub.load` names what is wrong."""
         found = hub.load("translation", model_name_or_path, checkpoint_file, data_name_or_path, **options)
         return Hub(found["args"], found["task"], found["models"])
 

@@ -50,6 +50,6 @@ def test_a_model_of_another_kind_is_refused(folders):
             load(arch, folders[other])
 
 
-@pytest.mark.parametrize("arch", ["roformer_mlm_tiny", "roformer_lm_tiny"])
-def test_a_language_model_needs_the_name_of_its_folder_alone(arch, folders):
+@pytest.mark.parametrize("arch", CLASSES)
+def test_a_model_folder_needs_its_name_alone(arch, folders):
     assert CLASSES[arch].from_pretrained(str(folders[arch])).task.source_dictionary
