@@ -82,7 +82,7 @@ def data_line(data: Path, known: str = "") -> str:
 
 
 def _with_fewer_tests(settings: str) -> Iterator[str]:
-    """The settings of prepared data and, of pairs, what they would be without some of the test sets."""
+    """The settings of prepared data, and what they would be without some of the test sets; of text, the last ones."""
     yield settings
     first, newline, others = settings.partition("\n")
     name, *hashes = first.split(" ")
@@ -90,6 +90,8 @@ def _with_fewer_tests(settings: str) -> Iterator[str]:
     for number in range(len(sets) - 2) if name == "input" else ():
         for tests in combinations(sets[2:], number):
             yield " ".join([name, *languages, *chain(*sets[:2], *tests)]) + newline + others
+    found = list(re.finditer(r"text \S+ test\d* .*\n(JSON .*\n)?", settings))
+    yield from (settings[: test.start()] + settings[found[-1].end() :] for test in found)
 
 
 def train_line(flags: Flags, save_every: int, target_tokens: Optional[int], devices: int, max_update: int) -> str:

@@ -87,6 +87,17 @@ def test_other_data_are_another_run(data):
     assert training(data).settings != before
 
 
+def test_text_with_further_test_sets_makes_the_same_training(data):
+    def line(*sets, known=""):
+        settings = "".join(f"text en {each}\n" for each in sets) + "merges 8\n"
+        write_json(stamp_path(data, "binarize"), {"settings": settings})
+        return data_line(data, known)
+
+    before = line("train 1", "valid 2", "test 3\nJSON 0")
+    assert line("train 1", "valid 2", "test 3\nJSON 0", "test1 4\nJSON 0", "test2 5", known=before) == before
+    assert line("train 1", "valid 2", "test 4", "test1 3\nJSON 0", known=before) != before
+
+
 def test_flags_that_would_spoil_a_training_are_refused(data):
     for flag in ("--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau", "--seed=2", "--max-update"):
         with pytest.raises(Failure, match=flag.split("=")[0]):
