@@ -77,8 +77,9 @@ def data_line(data: Path, known: str = "") -> str:
             missing = f"{stamp_path(data, 'binarize')} is missing or damaged"
             raise Failure(f"{missing}: copy hidden files, too, or run scripts/prepare.sh or prepare_text.sh again")
         raise Failure(f"{data} has no prepared data: run scripts/prepare.sh or prepare_text.sh --out {data} first")
-    lines = [f"data {hashlib.sha256(text.encode()).hexdigest()}" for text in _with_fewer_tests(settings)]
-    return next((line for line in lines if line in known.splitlines()), lines[0])
+    lines = (f"data {hashlib.sha256(text.encode()).hexdigest()}" for text in _with_fewer_tests(settings))
+    present = next(lines)
+    return next((line for line in lines if line in known), present) if known and present not in known else present
 
 
 def _with_fewer_tests(settings: str) -> Iterator[str]:
