@@ -59,16 +59,6 @@ class Prepared(msgspec.Struct, frozen=True):
         """The names of the files that say how to split text; none if the user gave none for data of their own."""
         return [name for name in self.sha256 if not (name.startswith("dict.") or RAW.match(name))]
 
-    def splits_like(self, other: "Prepared") -> bool:
-        """Whether both make the same numbers of a text, for the same languages."""
-
-        def way(each: "Prepared") -> Any:
-            files = {name: digest for name, digest in each.sha256.items() if not RAW.match(name)}
-            settings = (each.subwords, each.hyphens, each.vocabulary_threshold, each.document_tokens)
-            return files, each.source, each.target, settings
-
-        return bool(self.sha256) and way(self) == way(other)
-
     def title(self, subset: str) -> str:
         """The name of a set in tables: the user's, if it is clear."""
         name = self.sets.get(subset, "")

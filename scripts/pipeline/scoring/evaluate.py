@@ -21,13 +21,13 @@ from ..command import Failure, as_failure
 from ..files import read_json, sha256, write_json
 from ..lock import locked
 from ..paths import USER_DIR
-from ..prepared import NAME, read_languages, read_prepared
+from ..prepared import NAME, read_languages
 from ..provenance import read_record
-from ..settings import data_line
+from ..settings import check_data, data_line
 from ..steps import Steps
 from ..tasks import TASKS
 from .generate import generate
-from .scored import Scored, averaged, check_split, check_subset, head, read_scored, run_parser
+from .scored import Scored, averaged, check_subset, head, read_scored, run_parser
 from .table import table
 
 VERSION = 3
@@ -79,7 +79,7 @@ def _evaluate_once(options: argparse.Namespace, checkpoint: Path) -> Scored:
     """The content of the score file; makes the file if it is missing."""
     run, data, subset = options.run, options.data, options.subset
     read_languages(data, is_text=True)
-    check_split(run, data, read_prepared(data, f"run scripts/prepare_text.sh --out {data} again"))
+    check_data(run, data)
     check_subset(data, subset)
     task, digest = TASKS[read_record(run, "give the output of scripts/train.sh").task], sha256(checkpoint)
     steps, out = Steps(run), run / "scores" / f"{subset}.json"

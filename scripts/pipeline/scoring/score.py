@@ -17,14 +17,14 @@ import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..command import BEAM, LENPEN, Failure, as_failure, check_name, say
+from ..command import BEAM, LENPEN, Failure, as_failure, say
 from ..files import read_json, read_lines, sha256, write_json, write_text
 from ..languages import has_spaces
 from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import read_languages, read_prepared
 from ..provenance import read_record
-from ..settings import data_line, flags_in, words_in
+from ..settings import check_data, data_line, flags_in, words_in
 from ..steps import Steps
 from ..text import Text, text_processing
 from ..text.raw import check_raw
@@ -32,7 +32,7 @@ from ..text.segments import of_documents, split_segments
 from .generate import count_cut, generate, read_generated
 from .metrics import FAIRSEQ, Texts, score
 from .metrics.bleu import standard_bleu
-from .scored import Scored, averaged, check_split, check_subset, head, read_scored, run_parser
+from .scored import Scored, averaged, check_subset, head, read_scored, run_parser
 from .statistics import columns
 from .table import table
 
@@ -80,10 +80,9 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     """The content of the score file, which it makes if it is missing; and the name of the test set in tables."""
     run, data, subset, flags = options.run, options.data, options.subset, options.flags
     source, target = read_languages(data)
+    check_data(run, data)
     again = f"run scripts/prepare.sh --out {data} again"
     prepared = read_prepared(data, again)
-    check_name(str(data))
-    check_split(run, data, prepared)
     processing = text_processing(data, prepared, source, target)
     check_subset(data, subset, f"*.{source}-{target}.*.idx")
     sides = [data / "raw" / f"{subset}.{lang}" for lang in (source, target)]

@@ -9,9 +9,9 @@ import msgspec
 from ..command import Failure, Parser, check_name, say, to_path, whole_number
 from ..files import read_as
 from ..paths import ROOT
-from ..prepared import Prepared, read_prepared
+from ..prepared import read_prepared
 from ..provenance import code
-from ..settings import check_data, is_unfinished
+from ..settings import is_unfinished
 from ..steps import read_stamp
 from .statistics import COLUMNS, ROUNDED, bleu, rows
 
@@ -96,16 +96,6 @@ def averaged(run: Path) -> Path:
     if 0 < last < newest:
         say(f"{checkpoint} is of {last:,} updates, the training of {newest:,}: scripts/average.sh averages anew")
     return checkpoint
-
-
-def check_split(run: Path, data: Path, prepared: Prepared) -> None:
-    """Raises Failure if a run was trained on other data than these, unless they only have further sets that came later.
-
-    Args:
-        prepared: how the data were prepared.
-    """
-    if not prepared.splits_like(read_prepared(run, "run scripts/average.sh again")):
-        check_data(run, data)
 
 
 def check_subset(data: Path, subset: str, pattern: str = "*.idx") -> None:

@@ -55,19 +55,6 @@ def test_a_set_that_was_scored_is_not_translated_again_and_may_be_read_only(fake
     assert len(fake.calls) == 1
 
 
-def test_data_that_a_test_set_joined_later_are_scored_if_they_are_split_like_those_of_the_training(fake):
-    def told(folder, **files):
-        write_json(folder / "prepare.json", {"source": "en", "target": "de", "sha256": {"dict.de.txt": "1", **files}})
-
-    write_json(stamp_path(fake.data, "binarize"), {"settings": "input x y\n"})
-    told(fake.run, bpecodes="2")
-    told(fake.data, bpecodes="3", **{"test.de": "4"})
-    refused(fake, parts=["other data than"])
-    told(fake.data, bpecodes="2", **{"test.de": "4"})
-    command.main(fake.arguments())
-    assert fake.result()["sentences"] == 3
-
-
 @pytest.mark.parametrize("averaged,said", [(["1_100", "2_200"], True), (["2_200", "2_300"], False), ([], False)])
 def test_an_average_older_than_the_training_is_told(fake, capsys, averaged, said):
     names = [f"checkpoint_{name}.pt" for name in averaged]
