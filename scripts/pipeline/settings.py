@@ -83,16 +83,16 @@ def data_line(data: Path, known: str = "") -> str:
 
 
 def _with_fewer_tests(settings: str) -> Iterator[str]:
-    """The settings of prepared data, and what they would be without some of the test sets; of text, the last ones."""
+    """The settings of prepared data, and what they would be without some of the test sets."""
     yield settings
-    first, newline, others = settings.partition("\n")
-    name, *hashes = first.split(" ")
-    languages, sets = hashes[:1], list(zip(hashes[1::2], hashes[2::2]))  # training, validation, tests
-    for number in range(len(sets) - 2) if name == "input" else ():
-        for tests in combinations(sets[2:], number):
-            yield " ".join([name, *languages, *chain(*sets[:2], *tests)]) + newline + others
-    found = list(re.finditer(r"text \S+ test\d* .*\n(JSON .*\n)?", settings))
-    yield from (settings[: test.start()] + settings[found[-1].end() :] for test in found)
+    text = r"text \S+ test\d* .*\n(?:JSON .*\n)?"
+    pairs = re.match(r"input \S+(?: \S+){4}((?: \S+ \S+)+)\n", settings)  # of languages, training and validation
+    if found := pairs or re.search(f"((?:{text})+)", settings):
+        before, after = settings[: found.start(1)], settings[found.end(1) :]
+        tests = re.findall(f"{text}| \\S+ \\S+", found[1])
+        for kept in chain.from_iterable(combinations(tests, number) for number in range(len(tests))):
+            numbered = (re.sub(r" test\d* ", f" test{n or ''} ", test, count=1) for n, test in enumerate(kept))
+            yield "".join([before, *(kept if pairs else numbered), after])
 
 
 def train_line(flags: Flags, save_every: int, target_tokens: Optional[int], devices: int, max_update: int) -> str:
