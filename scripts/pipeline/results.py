@@ -16,7 +16,7 @@ from .files import read_json, read_lines, write_text
 from .provenance import Record
 from .scoring.metrics import METRICS, first_metric
 from .scoring.scored import BLEU, Scored, read_scored
-from .settings import normalised
+from .settings import normalised, read_present_settings
 from .steps import read_stamp
 from .training.log import Point, TrainLog, read_log, thinned
 
@@ -183,7 +183,7 @@ def collect(
         "variant": variant,
         "arch": info["arch"],
         "seed": int(info["seed"]),
-        "settings": (run / "settings").read_text() if (run / "settings").is_file() else "",
+        "settings": read_present_settings(run, data),
         **({"unfinished": reason} if reason else {}),
         "run": {**info, "command": without_folders(info["command"], PLACES)},
         "training": _training(trained, read_stamp(run, "average").get("averaged", 0)),

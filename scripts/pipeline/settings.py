@@ -135,6 +135,12 @@ def read_settings(run: Path) -> str:
     return normalised(path.read_text(encoding="utf-8")) if path.is_file() else ""
 
 
+def read_present_settings(run: Path, data: Path) -> str:
+    """The settings of a run with the line that its data have now, if only test sets joined them."""
+    known = read_settings(run)
+    return known.replace(data_line(data, known), data_line(data)) if read_stamp(data, "binarize") else known
+
+
 def is_unfinished(run: Path) -> bool:
     """Whether train.sh has begun a run and not trained it to its end."""
     return (run / SETTINGS).is_file() and not read_stamp(run, "train")

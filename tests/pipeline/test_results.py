@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.files import read_json, write_json
 from pipeline.results import collect, read_result, read_results, without_folders
+from pipeline.settings import data_line
 from pipeline.steps import stamp_path
 
 from .report.made_results import ROTARY, result, scored
@@ -55,6 +56,16 @@ def test_a_result_file_has_what_the_report_needs(finished, tmp_path):
     assert read_json(path) == result and max(map(len, path.read_text().splitlines())) > 100, "a column on one line"
     read = read_result(path)
     assert (read.name, read.seed, read.tests["test_long"].statistics) == ("roformer_tiny (x)", 3, STATISTICS)
+
+
+def test_a_test_set_that_joined_the_data_is_in_their_line_of_the_result(finished):
+    """Else seeds trained before it would count as seeds of other data, and not be averaged with later ones."""
+    run, data = finished
+    write_json(stamp_path(data, "binarize"), {"settings": "input en-de a b c d t u\n"})
+    before = data_line(data)
+    (run / "settings").write_text(f"{before}\ntrain --lr 1\n")
+    write_json(stamp_path(data, "binarize"), {"settings": "input en-de a b c d v w t u\n"})
+    assert result_of(finished)["settings"] == f"{data_line(data)}\ntrain --lr 1\n" != f"{before}\ntrain --lr 1\n"
 
 
 @pytest.mark.parametrize(

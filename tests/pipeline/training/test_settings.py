@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.files import write_json
-from pipeline.settings import check_warmup, data_line, flags_in
+from pipeline.settings import SETTINGS, check_warmup, data_line, flags_in, read_present_settings
 from pipeline.steps import stamp_path
 
 from .trainings import training
@@ -97,6 +97,22 @@ def test_text_with_further_test_sets_makes_the_same_training(data):
     assert line("train 1", "valid 2", "test 3\nJSON 0", "test1 4\nJSON 0", "test2 5", known=before) == before
     assert line("train 1", "valid 2", "test 4", "test1 3\nJSON 0", "test2 5", known=before) == before
     assert line("train 1", "valid 3", "test 4", "test1 3\nJSON 0", known=before) != before
+
+
+def test_a_result_has_the_line_of_the_data_that_were_scored(data):
+    """So seeds from before and after a test set joined are averaged, and text of it that changed is scored again."""
+    run, lines = training(data), []
+    run.out.mkdir()
+    for number, tests in enumerate(["t u", "t u v w", "t u x y"]):
+        write_json(stamp_path(data, "binarize"), {"settings": f"input en-de a b c d {tests}\n"})
+        if not number:
+            (run.out / SETTINGS).write_text(run.settings)
+        lines.append(read_present_settings(run.out, data))
+        assert lines[-1].startswith(f"{data_line(data)}\ntrain ")
+        assert run.settings_like(lines[-1]) == lines[-1] and run.settings == lines[0]
+    assert run.settings_like(lines[1]) != lines[1]
+    write_json(stamp_path(data, "binarize"), {"settings": "input en-de a b e f t u\n"})
+    assert read_present_settings(run.out, data) == lines[0]
 
 
 def test_flags_that_would_spoil_a_training_are_refused(data):
