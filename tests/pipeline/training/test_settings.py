@@ -95,7 +95,7 @@ def test_text_with_further_test_sets_makes_the_same_training(data):
 
     before = line("train 1", "valid 2", "test 3\nJSON 0")
     assert line("train 1", "valid 2", "test 3\nJSON 0", "test1 4\nJSON 0", "test2 5", known=before) == before
-    assert line("train 1", "valid 2", "test 4", "test1 3\nJSON 0", "test2 5", known=before) == before
+    assert line("train 1", "valid 2", "test 4", "test1 5", "test2 3\nJSON 0", known=before) == before
     assert line("train 1", "valid 3", "test 4", "test1 3\nJSON 0", known=before) != before
 
 
