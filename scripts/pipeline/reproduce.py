@@ -79,8 +79,6 @@ def _do(sweep: Sweep, args: argparse.Namespace) -> None:
     if args.only == "prepare":
         sweep.check_inputs()
         sweep.prepare()
-        for experiment in sweep.experiments:
-            experiment.set_aside_another()  # Snakemake would remove it
     for experiment in sweep.experiments:
         if f"{experiment.system.name}/seed{experiment.seed}" == args.run:
             for step in experiment.steps:

@@ -12,6 +12,7 @@ from pipeline.command import Failure
 from pipeline.experiment import System, read_systems
 from pipeline.files import write_json
 from pipeline.reproduce import parse, words_of_config
+from pipeline.steps import stamp_path
 from pipeline.sweep import Sweep
 
 from ..commands import ROOT, SMALL, run
@@ -129,6 +130,17 @@ def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, t
     assert not (tmp_path / "out").exists()
     failed = snakemake(tmp_path, "-n", "--cores", 2, fails=True, **{**config, "archs": "rofromer_tiny"})
     assert failed.stderr.splitlines()[-1].startswith("Snakefile: error: unknown architecture 'rofromer_tiny'")
+
+
+def test_a_run_is_planned_again_if_its_files_are_there_but_do_not_count(corpus, tmp_path):
+    """One that failed, and one that was trained with other settings."""
+    pytest.importorskip("snakemake")
+    result = json.loads(next((ROOT / "results").glob("multi30k_cpu-roformer_multi30k-seed*.json")).read_text())
+    for seed, entries in ((1, {"tests": {}, "unfinished": "failed"}), (2, {})):
+        write_json(tmp_path / f"out/results/demo-roformer_tiny-seed{seed}.json", {**result, **entries})
+        write_json(stamp_path(tmp_path / f"out/roformer_tiny/seed{seed}", "train"), {})
+    done = snakemake(tmp_path, "-n", recipe="demo", archs="roformer_tiny", seeds="1 2", data=corpus, out="out")
+    assert planned(done) == {"prepare": 1, "train": 2, "finish": 2, "report": 1, "total": 6}
 
 
 @pytest.mark.slow
