@@ -161,7 +161,10 @@ class Experiment:
     def _collect(self) -> None:
         """Writes the result file; moves one of a finished run with other settings away."""
         result = self._collected()
-        self.set_aside_another()
+        if self._has_result(same=False):
+            old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
+            say(f"{self.file} is of a run with other settings: it moves to {old}")
+            self.file.rename(old)
         write_json(self.file, result)
         if rows := translations(self.folder, self.data, next(iter(self.subsets))):
             write_translations(rows, self.file.with_suffix(".tsv"))
@@ -176,13 +179,6 @@ class Experiment:
         package("matplotlib")
         drawn = pictures.draw_bias(self.folder, None, length=32, sentences=64, seed=1, by_distance=False)
         pictures.save_picture(drawn, self.file.with_suffix(".png"))
-
-    def set_aside_another(self) -> None:
-        """Moves the result file of a finished run with other settings away."""
-        if self._has_result(same=False):
-            old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
-            say(f"{self.file} is of a run with other settings: it moves to {old}")
-            self.file.rename(old)
 
     def reason(self, error: str = "") -> str:
         """Why a run is not finished: the last error of its training, or else ``error`` or the step that is missing."""
