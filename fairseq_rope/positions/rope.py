@@ -210,12 +210,12 @@ def _rotate_neighbours(x: Tensor, rotation: Tensor) -> Tensor:
 
 
 def _rotate_halves(x: Tensor, rotation: Tensor) -> Tensor:
-    cos, sin = rotation.real.contiguous(), rotation.imag.contiguous()
-    real, imaginary = x.float().chunk(2, dim=-1)
-    out = torch.empty_like(x, dtype=torch.float)
-    out_real, out_imaginary = out.chunk(2, dim=-1)
-    torch.mul(real, cos, out=out_real).addcmul_(imaginary, sin, value=-1)
-    torch.mul(imaginary, cos, out=out_imaginary).addcmul_(real, sin)
+    cos, sin, precise = rotation.real, rotation.imag.contiguous(), x.float()
+    real, imaginary = precise.chunk(2, dim=-1)
+    out = precise * torch.cat([cos, cos], dim=-1)
+    out_real, out_imaginary = out.chunk(2, dim=-1)  # not written with out=, which is wrong in a compiled program
+    out_real.addcmul_(imaginary, sin, value=-1)
+    out_imaginary.addcmul_(real, sin)
     return out
 
 

@@ -40,6 +40,17 @@ def plainly_rotated(_, x, positions, dim=D, layout="interleaved", base=10000.0, 
 
 
 @LAYOUTS
+def test_compiled_rotations_are_the_same_at_any_length(layout):
+    torch._dynamo.reset()
+    encoding = rope(layout=layout)
+    compiled = torch.compile(functools.partial(rotated, encoding), backend="aot_eager")
+    with torch.no_grad():
+        for length in (10, 6, 13):
+            x, positions = torch.randn(3, 4, length, D), torch.arange(length)
+            torch.testing.assert_close(compiled(x, positions), rotated(encoding, x, positions), **FP32)
+
+
+@LAYOUTS
 @pytest.mark.parametrize("options", [{}, dict(dim=4), dict(base=500.0), dict(scaling="linear", scaling_factor=3.0)])
 def test_the_written_backward_pass_is_autograds_of_the_formula(options, layout):
     """In half precision as well: rotations are in fp32."""
