@@ -42,11 +42,11 @@ class PolarEncoding(PositionEncoding):
         width = self.config.head_dim
         exponents = torch.arange(width, dtype=torch.double, device=query.positions.device) / -width
         angles = (query.positions.double()[:, None, :, None] * self.options.base**exponents).remainder(2 * math.pi)
-        return {"angles": angles.float()}  # (B or 1, 1, T, D)
+        angles = angles.float()  # (B or 1, 1, T, D)
+        return {"angles": angles, "key_angles": angles + self.delta.float()[:, None]}
 
     def transform(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
-        angles = context["angles"]
-        return _vectors(q, angles), _vectors(k, angles + self.delta.float()[:, None])
+        return _vectors(q, context["angles"]), _vectors(k, context["key_angles"])
 
 
 def _vectors(x: Tensor, angles: Tensor) -> Tensor:

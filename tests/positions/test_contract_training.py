@@ -45,7 +45,12 @@ def test_every_parameter_gets_a_gradient_also_with_checkpointed_activations(enco
     gradients = []
     for checkpoint_activations in (False, True):
         model = build_felt(encoding, kind, checkpoint_activations=checkpoint_activations, **NO_DROPOUT).train()
+        trained, accumulated = [p for p in model.parameters() if p.requires_grad], []
+        for parameter in trained:
+            parameter.register_post_accumulate_grad_hook(accumulated.append)
         output(model, source, target).logsumexp(-1).sum().backward()
+        # a parameter that every layer reads would be ready once for each, which DistributedDataParallel refuses
+        assert len(accumulated) == len(trained)
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.requires_grad})
     without = [name for name, gradient in gradients[0].items() if gradient is None or not gradient.any()]
     # adding a constant to all keys does not change a softmax: their bias has no gradient but rounding
