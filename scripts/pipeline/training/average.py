@@ -19,6 +19,7 @@ from ..recipes import Score
 from ..settings import check_data, is_unfinished
 from ..steps import Steps, read_stamp
 from ..text.segments import block_tokens
+from .checkpoints import by_updates
 
 DATA = ("documents", "pairs", "lines")
 """Entries of ``prepare.json`` that say how much text there is in each set."""
@@ -71,6 +72,11 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
         from fairseq_rope.checkpoints.average import average_checkpoints  # imports fairseq
         from fairseq_rope.checkpoints.files import save_checkpoint
 
+        updates = [number for number, path in by_updates(paths[0].parent) if path in paths]
+        late = sum(2 * number >= updates[0] for number in updates)
+        if late < len(updates):
+            text = f"the average begins with update {updates[-1]} of {updates[0]}, and early checkpoints can spoil it"
+            say(f"{text}: `scripts/average.sh --last {late}` leaves them out")
         with as_failure():
             save_checkpoint(average_checkpoints(paths), made)
         return {"averaged": len(paths), "sha256": sha256(made)}

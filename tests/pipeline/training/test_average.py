@@ -62,6 +62,14 @@ def test_as_many_are_averaged_as_the_recipe_of_the_training_says(run):
         assert stamp(run)["averaged"] == count
 
 
+def test_an_average_that_begins_before_half_of_the_training_is_named(run, capsys):
+    checkpoint(run / "checkpoints", "checkpoint_1_6.pt", 6)
+    averaged(run)
+    assert "update" not in capsys.readouterr().err
+    averaged(run, "--last", "3")
+    assert "update 2 of 6" in (said := capsys.readouterr().err) and "--last 2" in said
+
+
 def test_a_model_folder_with_missing_and_damaged_files_is_whole_again(run):
     averaged(run)
     before = {name: (run / name).read_bytes() for name in ("checkpoint.pt", *FILES)}
