@@ -90,13 +90,17 @@ def _halves(result: Result) -> List[str]:
 
 def group(results: Sequence[Result]) -> List[System]:
     """The systems of one recipe, from its finished runs. Seeds that differ in data, flags, wanted updates, precision,
-    averaging or search are not averaged: each such setting is a system of its own. Names tell systems with other data.
+    averaging, search or grid are not averaged: each such setting is a system of its own. Names tell systems with other
+    data.
     """
     found: Dict[Tuple[str, str], Dict[str, System]] = {}
+    grids: Dict[Tuple[str, str, str], Dict[str, int]] = {}  # of each task, numbered: tasks may have different ones
     for result in results:
         if not result.unfinished:
-            by_settings = found.setdefault((result.arch, result.variant), {})
-            system = by_settings.setdefault(_conditions(result), System(result.arch, result.variant))
+            conditions, by_settings = _conditions(result), found.setdefault((result.arch, result.variant), {})
+            tried = grids.setdefault((result.recipe, result.name, conditions), {})
+            settings = f"{conditions}, grid {tried.setdefault(_grid(result), len(tried))}"
+            system = by_settings.setdefault(settings, System(result.arch, result.variant))
             system.runs.setdefault(result.seed, []).append(result)
     for by_settings in found.values():
         for number, settings in enumerate(sorted(by_settings) if len(by_settings) > 1 else (), 1):
@@ -121,16 +125,22 @@ def _conditions(result: Result) -> str:
     return f"{settings}\n{updates}, averaged {result.training.averaged}, {sorted(searches)}, {_halves(result)}"
 
 
+def _grid(result: Result) -> str:
+    """The learning rates and seeds that a fine-tuning tried."""
+    return str(sorted((cell["learning_rate"], cell["seed"]) for cell in result.grid))
+
+
 def usable(results: Sequence[Result]) -> Tuple[List[Result], List[str]]:
     """The results that can be compared, and why others cannot: their sets have another text than in earlier files, or
     an earlier file has other scores of the same run."""
     kept: List[Result] = []
     broken: List[str] = []
-    runs: Dict[Tuple[str, str, int, str], Result] = {}
+    runs: Dict[Tuple[str, str, int, str, str], Result] = {}
     texts: Dict[Tuple[str, str], Tuple[str, Any]] = {}
     for result in results:
         if not result.unfinished:
-            first = runs.setdefault((result.recipe, result.name, result.seed, _conditions(result)), result)
+            run = (result.recipe, result.name, result.seed, _conditions(result), _grid(result))
+            first = runs.setdefault(run, result)
             if any(first.tests.get(name, test).scores != test.scores for name, test in result.tests.items()):
                 broken.append(f"{result.file} has other scores than {first.file}, of the same run: leave one out")
                 continue

@@ -5,7 +5,7 @@ import pytest
 from pipeline.files import read_json, write_json
 from pipeline.report.recipe import read_report
 
-from .made_results import LEARNED, ROTARY, SINUSOIDAL, exact_bleu, model, named, recipe, result, scored
+from .made_results import LEARNED, ROTARY, SINUSOIDAL, exact_bleu, model, named, recipe, result, scored, tuned
 
 
 def altered(path, change):
@@ -46,6 +46,22 @@ def test_seeds_are_averaged_however_early_they_stopped_unless_they_were_to_train
         result(tmp_path, ROTARY, seed, updates=updates, test=0.1)
         result(tmp_path, LEARNED, seed, updates=20, run={"max_update": f"{seed}000"}, test=0.4)
     assert sorted(named(recipe(tmp_path))) == [ROTARY, f"{LEARNED} (settings 1)", f"{LEARNED} (settings 2)"]
+
+
+def test_seeds_whose_fine_tuning_tried_another_grid_are_another_system(tmp_path):
+    """Tasks may have grids of their own. Two grids of one model are no contradiction."""
+    for task, metric in (("CoLA", "matthews"), ("RTE", "accuracy")):
+        tuned(tmp_path, LEARNED, task, rates=(3e-5, 1e-3), **{metric: 10.0})
+    for seed in (1, 2):
+        tuned(tmp_path, ROTARY, "CoLA", seed, matthews=20.0 + seed)
+        tuned(tmp_path, ROTARY, "RTE", seed, rates=(3e-5, 1e-3), accuracy=60.0)
+    for seed in (1, 3):
+        tuned(tmp_path / "more", ROTARY, "CoLA", seed, rates=(3e-5, 1e-3), matthews=30.0 + seed)
+    report = read_report([*tmp_path.glob("*2000"), tmp_path / "more/2000"])
+    found = {name: system.scores("CoLA", "matthews") for name, system in named(report.recipes[0]).items()}
+    rotary = {f"{ROTARY} (settings 1)": {1: 21.0, 2: 22.0}, f"{ROTARY} (settings 2)": {1: 31.0, 3: 33.0}}
+    assert found == {LEARNED: {1: 10.0}, **rotary}
+    assert not report.broken
 
 
 def test_runs_that_did_not_finish_count_for_nothing(tmp_path):
