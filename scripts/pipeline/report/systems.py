@@ -155,10 +155,11 @@ def usable(results: Sequence[Result]) -> Tuple[List[Result], List[str]]:
 
 
 def _text(result: Result, test: Scored) -> Any:
-    """What tells the sentences of a test set from others; of a language model, also its blocks and tokens."""
-    tokens = result.data.get("tokens", {}).get(test.subset)
+    """What tells the sentences of a test set from others; of a language model, also its blocks and tokens, of a
+    fine-tuning, how many examples it learned from."""
+    tokens, examples = result.data.get("tokens", {}).get(test.subset), result.data.get("examples")
     blocks = [test.settings, tokens] if "perplexity" in test.scores else []
-    return [test.sentences, *blocks, *(test.statistics.get(column) for column in ("source_words", "ref_len"))]
+    return [test.sentences, examples, *blocks, *(test.statistics.get(column) for column in ("source_words", "ref_len"))]
 
 
 def metric_of(systems: Sequence[System], test: str) -> str:

@@ -106,3 +106,12 @@ def test_perplexities_of_other_blocks_or_tokens_are_not_compared(tmp_path, chang
     model(tmp_path, ROTARY, 16.0)
     model(tmp_path, "tupe_a_tiny", 8.0, **change)
     assert list(named(recipe(tmp_path))) == [ROTARY]
+
+
+def test_a_fine_tuning_on_other_examples_is_left_out(tmp_path, capsys):
+    """As of a trial on the head of the training set."""
+    for seed in (1, 2):
+        path = tuned(tmp_path, ROTARY, "CoLA", seed, matthews=20.0 + seed)
+    altered(path, lambda made: made["data"].update(examples={"train": 40, "valid": 9}))
+    assert named(recipe(path.parent))[ROTARY].scores("CoLA", "matthews") == {1: 21.0}
+    assert f"{path} has another text in CoLA" in capsys.readouterr().err
