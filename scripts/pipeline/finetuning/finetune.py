@@ -153,9 +153,9 @@ class FineTuning(Experiment):
         """The flags of fairseq-train that tell one training from others."""
         updates = -(-len(self.sets["train"]) // self.batch) * self.epochs
         flags: Dict[str, List[Any]] = {
+            **self.pretrained.model_flags,
             **self.recipe.flags,
             "--arch": [self.pretrained.arch],
-            **self.pretrained.model_flags,
             "--task": [self.task.fairseq],
             "--criterion": [self.task.fairseq],
             "--seed": [seed],

@@ -1,11 +1,14 @@
 """The grid of a fine-tuning: the learning rate that counts, the flags that are refused, what diverged."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from pipeline.command import Failure
-from pipeline.finetuning.finetune import FIXED, best_cells
+from pipeline.finetuning.finetune import FIXED, FineTuning, best_cells
 from pipeline.finetuning.predict import _predict
+from pipeline.finetuning.tasks import TASKS
 from pipeline.settings import check_flags, flags_in
 
 
@@ -23,6 +26,15 @@ def test_flags_that_contradict_the_schedule_are_refused():
         with pytest.raises(Failure, match=flag):
             check_flags({flag: ["1"]}, FIXED)
     check_flags(flags_in(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"]), FIXED)
+
+
+def test_flags_of_the_recipe_win_over_those_of_the_pretraining():
+    model = SimpleNamespace(arch="a", longest=64, model_flags={"--dropout": ["0"], "--encoder-layers": ["1"]})
+    recipe = SimpleNamespace(flags={"--dropout": ["0.3"], "--clip-norm": ["1"]})
+    more = dict(task=TASKS["RTE"], sets={"train": [None] * 40}, batch=32, epochs=2, given={"--clip-norm": ["0"]})
+    flags = FineTuning._flags(SimpleNamespace(pretrained=model, recipe=recipe, **more), 1e-3, 1)
+    assert (flags["--dropout"], flags["--clip-norm"], flags["--encoder-layers"]) == (["0.3"], ["0"], ["1"])
+    assert (flags["--total-num-update"], flags["--lr"], flags["--seed"]) == (["4"], ["0.001"], ["1"])
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
