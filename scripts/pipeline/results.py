@@ -93,7 +93,8 @@ class Result(Struct):
             settings: the lines of RUN/settings; if the data are not prepared here, without their line.
             average: how many checkpoints the model is the mean of.
         """
-        same = set(settings.splitlines()) <= set(self.settings.splitlines())
+        own = settings.splitlines()
+        same = set(own) == {line for line in self.settings.splitlines() if line in own or not line.startswith("data ")}
         return same and self.training.averaged == average and self.wanted_updates == max_update
 
 

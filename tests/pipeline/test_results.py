@@ -122,3 +122,6 @@ def test_a_result_is_from_a_run_with_its_settings_updates_and_averaged_checkpoin
     assert not made.is_from(settings.replace("12ab", "34cd"), 20, 5), "other data"
     assert not made.is_from(settings + "--dropout 0.3", 20, 5), "other flags"
     assert not made.is_from(settings, 30, 5) and not made.is_from(settings, 20, 1)
+    begun = read_result(result(tmp_path, ROTARY, more={"settings": f"{settings}from 56ef\n"}, test=0.1))
+    assert begun.is_from(f"{settings}from 56ef\n", 20, 5)
+    assert not begun.is_from(settings, 20, 5), "another beginning"
