@@ -45,16 +45,16 @@ from .tasks import GLUE, SCM, TASKS
 WARM_UP = 0.06
 """The part of the updates in which the learning rate rises."""
 
-CUTS_SHORT = ("--max-update", "--stop-min-lr", "--stop-time-hours")
-"""Flags that would end a training within its epochs."""
-
 FIXED = (
-    *(*RESERVED, *(f"--{name}" for name in BATCH), "--required-batch-size-multiple", *CUTS_SHORT),
+    *(*RESERVED, *(f"--{name}" for name in BATCH), "--required-batch-size-multiple"),
     *("--regression-target", "--init-token", "--separator-token", "--classification-head-name", "--ranking-head-name"),
     *("--criterion", "--num-classes", "--max-positions", "--lr", "--warmup-updates", "--total-num-update"),
-    "--finetune-from-model",
+    *("--finetune-from-model", "--stop-time-hours", "--patience"),
 )
-"""Flags that are set here, or that would contradict the schedule of learning rates or the task."""
+"""Flags that are set here, that would contradict the schedule of learning rates or the task, or that validate."""
+
+IN_RECIPES = ("--task", "--criterion", "--max-epoch", "--batch-size")
+"""Those that are entries of a recipe."""
 
 Cell = Dict[str, float]
 """A training of the grid in a result file: learning rate, seed and metrics."""
@@ -97,7 +97,7 @@ class FineTuning(Experiment):
             raise Failure(f"the recipe {recipe.name} is for scripts/train.sh: it has no [grid]")
         self.given = flags_in(args.flags)
         check_flags(self.given, FIXED)
-        check_flags(recipe.flags, CUTS_SHORT)
+        check_flags(recipe.flags, set(FIXED) - set(IN_RECIPES))
         self.pretrained, folder = Pretrained(run), run / "finetuned" / task
         name, _, variant = run.resolve().parent.name.partition("-")  # of scripts/reproduce.sh: ARCH-VARIANT/seedN
         system = System(self.pretrained.arch, variant if name == self.pretrained.arch else "")

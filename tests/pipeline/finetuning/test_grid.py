@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pipeline.command import Failure
-from pipeline.finetuning.finetune import FIXED, FineTuning, best_cells
+from pipeline.finetuning.finetune import FIXED, FineTuning, best_cells, parse
 from pipeline.finetuning.predict import _predict
 from pipeline.finetuning.tasks import TASKS
 from pipeline.settings import check_flags, flags_in
@@ -26,6 +26,14 @@ def test_flags_that_contradict_the_schedule_are_refused():
         with pytest.raises(Failure, match=flag):
             check_flags({flag: ["1"]}, FIXED)
     check_flags(flags_in(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"]), FIXED)
+
+
+@pytest.mark.parametrize("entry", ["lr = 1e-5", "warmup-updates = 9", "update-freq = 2", "patience = 1"])
+def test_entries_of_a_recipe_that_would_count_for_nothing_or_contradict_the_schedule_are_refused(tmp_path, entry):
+    (tmp_path / "own.toml").write_text(f"extends = 'glue'\n[train]\nbatch-size = 16\n{entry}\n")
+    args = parse(["RTE", *f"--run {tmp_path} --data {tmp_path} --recipe {tmp_path}/own.toml".split()])
+    with pytest.raises(Failure, match=f"--{entry.split()[0]} does not go"):
+        FineTuning(tmp_path, "RTE", args)
 
 
 def test_flags_of_the_recipe_win_over_those_of_the_pretraining():
