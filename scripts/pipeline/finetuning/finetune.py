@@ -232,6 +232,7 @@ class FineTuning(Experiment):
         training, recipe = self.grid[rate, int(middle["seed"])], f"{self.recipe.name}_{self.task.name}"
         made = collect(training, self.data, recipe, {}, self.system.variant, loss="loss")
         made["training"]["averaged"] = 1
+        made["run"] |= {"from": self.pretrained.start} if self.pretrained.start else {}
         return {
             **made,
             "seed": self.seed,

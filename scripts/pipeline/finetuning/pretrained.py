@@ -32,6 +32,7 @@ class Pretrained:
         if record.task != "masked_lm":
             raise Failure(f"{run} was trained for {record.task}: {remedy}")
         self.arch, self.seed, self.flags, self.max_update = record.arch, record.seed, record.flags, record.max_update
+        self.start = record.start
 
     @cached_property
     def longest(self) -> int:

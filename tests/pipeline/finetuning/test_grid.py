@@ -6,10 +6,13 @@ import pytest
 import torch
 
 from pipeline.command import Failure
+from pipeline.files import write_json
 from pipeline.finetuning.finetune import FIXED, FineTuning, best_cells, parse
 from pipeline.finetuning.predict import _predict
 from pipeline.finetuning.tasks import TASKS
 from pipeline.settings import check_flags, flags_in
+
+from ..training.logs import KILLED, RESUMED
 
 
 def test_the_learning_rate_with_the_best_median_counts():
@@ -43,6 +46,19 @@ def test_flags_of_the_recipe_win_over_those_of_the_pretraining():
     flags = FineTuning._flags(SimpleNamespace(pretrained=model, recipe=recipe, **more), 1e-3, 1)
     assert (flags["--dropout"], flags["--clip-norm"], flags["--encoder-layers"]) == (["0.3"], ["0"], ["1"])
     assert (flags["--total-num-update"], flags["--lr"], flags["--seed"]) == (["4"], ["0.001"], ["1"])
+
+
+@pytest.mark.parametrize("start", ["mlm_books/roformer_mlm_small, SHA-256 0", ""])
+def test_a_result_names_the_training_with_which_the_pretraining_began(tmp_path, start):
+    """Else the report would not average its seeds, each of which began with a file of its own."""
+    pytest.importorskip("sklearn")
+    (tmp_path / "predictions.txt").write_text("0\n1\n")
+    (tmp_path / "train.log").write_text("\n".join([*KILLED, *RESUMED]) + "\n")
+    write_json(tmp_path / "run.json", {"arch": "a", "seed": "1", "command": "x"})
+    named = dict(recipe=SimpleNamespace(name="glue"), system=SimpleNamespace(variant=""), seed=2, settings="", sets={})
+    known = dict(task=TASKS["CoLA"], labels=["0", "1"], chance={}, data=tmp_path, grid={(1e-3, 1): tmp_path}, model={})
+    made = FineTuning._collected(SimpleNamespace(pretrained=SimpleNamespace(start=start), **named, **known))
+    assert made["run"].get("from", "") == start and made["tests"]["CoLA"]["scores"]["matthews"]["score"] == 100
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
