@@ -51,10 +51,11 @@ FIXED = (
     *("--criterion", "--num-classes", "--max-positions", "--lr", "--warmup-updates", "--total-num-update"),
     *("--finetune-from-model", "--stop-time-hours", "--patience"),
 )
-"""Flags that are set here, that would contradict the schedule of learning rates or the task, or that validate."""
+"""Flags that are set here, that would contradict the schedule of learning rates or the task, or that need a validation,
+of which a fine-tuning has none."""
 
 IN_RECIPES = ("--task", "--criterion", "--max-epoch", "--batch-size")
-"""Those that are entries of a recipe."""
+"""Those of them that a recipe sets itself."""
 
 Cell = Dict[str, float]
 """A training of the grid in a result file: learning rate, seed and metrics."""
