@@ -17,7 +17,7 @@ def test_perplexity_and_bits_per_byte_follow_from_the_loss():
         "as printed: the rounded loss says less"
     )
     assert "bits_per_byte" not in figures(3.0, 8.0, Blocks(4), 10, 0)  # of a masked model
-    assert not any(METRICS[key].higher_is_better for key in scores)
+    assert {METRICS[key].arrow for key in scores} == {"↓"}
 
 
 def test_the_begin_of_a_block_is_no_token_of_the_text():

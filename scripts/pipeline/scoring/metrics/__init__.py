@@ -1,40 +1,51 @@
-"""The metrics: one class in one file and one line of the registry for each."""
+"""The metrics: one function, and one line of the registry for each."""
 
+from functools import partial
+from math import inf
 from typing import Any, Dict, Mapping
 
-from .base import Metric, Texts
-from .bleu import MosesBLEU, StandardBLEU
-from .chrf import ChrF
-from .documents import LengthRatio, RightSegments, SegmentBLEU
+from sacrebleu.metrics import CHRF
+
+from .base import Entry, Metric, Texts, entry
+from .bleu import moses_bleu, standard_bleu
+from .documents import length_ratio, right_segments, segment_bleu
 from .labels import LABELS
 
 FAIRSEQ = "bleu_fairseq_training_tokens"
 
 METRICS: Dict[str, Metric] = {
-    "sacrebleu": StandardBLEU("sacreBLEU", "BLEU of 13a tokens, raw reference: compares across tool chains"),
-    "bleu_moses": MosesBLEU("moses", "BLEU of Moses tokens of both sides"),
-    "bleu_moses_compound_split": MosesBLEU(
-        "moses+split", "the same with a-b split, as papers on WMT14 have it", splits=True
+    "sacrebleu": Metric(
+        "sacreBLEU",
+        "BLEU of 13a tokens, raw reference: compares across tool chains",
+        lambda texts: entry(standard_bleu(texts.lang), texts.hypotheses, texts.references),
     ),
-    "chrf": ChrF("chrF2", "character n-grams"),
-    "bleu_moses_lowercase": MosesBLEU(
-        "moses lc", "as moses, lower-cased, as papers on Multi30k have it", lowercase=True
+    "bleu_moses": Metric("moses", "BLEU of Moses tokens of both sides", moses_bleu),
+    "bleu_moses_compound_split": Metric(
+        "moses+split", "the same with a-b split, as papers on WMT14 have it", partial(moses_bleu, splits=True)
+    ),
+    "chrf": Metric("chrF2", "character n-grams", lambda texts: entry(CHRF(), texts.hypotheses, texts.references)),
+    "bleu_moses_lowercase": Metric(
+        "moses lc", "as moses, lower-cased, as papers on Multi30k have it", partial(moses_bleu, lowercase=True)
     ),
     FAIRSEQ: Metric("fairseq", "BLEU of fairseq-generate, on the tokens as trained: inflated like moses+split"),
-    "length_ratio": LengthRatio("length", "words of the documents, each a line, in percent of the references'"),
-    "right_segments": RightSegments("segments", "documents that keep their number of segments, in percent"),
-    "segment_bleu": SegmentBLEU("by segment", "sacreBLEU of the segments in blocks that keep their number of segments"),
-    "perplexity": Metric("perplexity", "2 to the power of the loss in bits per token", higher_is_better=False),
+    "length_ratio": Metric(
+        "length", "words of the documents, each a line, in percent of the references'", length_ratio, best=100
+    ),
+    "right_segments": Metric("segments", "documents that keep their number of segments, in percent", right_segments),
+    "segment_bleu": Metric(
+        "by segment", "sacreBLEU of the segments in blocks that keep their number of segments", segment_bleu
+    ),
+    "perplexity": Metric("perplexity", "2 to the power of the loss in bits per token", best=-inf),
     "bits_per_byte": Metric(
-        "bits/byte", "bits of all tokens by bytes of the text", higher_is_better=False, digits=3, in_report=True
+        "bits/byte", "bits of all tokens by bytes of the text", best=-inf, digits=3, in_report=True
     ),
     **LABELS,
-    "loss": Metric("loss", "bits per token that the model predicts", higher_is_better=False, digits=3),
+    "loss": Metric("loss", "bits per token that the model predicts", best=-inf, digits=3),
 }
 """By the key in JSON files. A recipe's systems are ranked by the first one that its first test set has."""
 
 
-def score(texts: Texts) -> Dict[str, Dict[str, Any]]:
+def score(texts: Texts) -> Dict[str, Entry]:
     """``score`` (0 to 100), ``signature`` and ``detail`` of each metric of translations that the language has.
 
     Raises:

@@ -1,6 +1,8 @@
-"""What a metric is: its name, the better direction, how to read it, and for translations how to compute it."""
+"""What a metric is: its name, how to read it, which score is the best, and for translations how to compute it."""
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+import math
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 
 class Texts(NamedTuple):
@@ -16,50 +18,44 @@ class Texts(NamedTuple):
     other fields have a line for each document."""
 
 
+Entry = Dict[str, Any]
+"""``score``, ``signature`` and ``detail``."""
+
+
+@dataclass(frozen=True)
 class Metric:
-    """One figure of a test set.
+    """One figure of a test set."""
 
-    Args:
-        name: in tables.
-        reading: how to read it, for the legend.
-        higher_is_better: whether it is.
-        digits: decimals to show.
-        in_report: whether it has a column of the report beside the figure that ranks.
-    """
-
-    def __init__(
-        self, name: str, reading: str, higher_is_better: bool = True, digits: int = 2, in_report: bool = False
-    ) -> None:
-        self.name, self.reading, self.higher_is_better, self.digits = name, reading, higher_is_better, digits
-        self.in_report = in_report
+    name: str
+    """In tables."""
+    reading: str
+    """How to read it, for the legend."""
+    score: Callable[[Texts], Optional[Entry]] = lambda texts: None
+    """Of a translation; None if this is no metric of translations, or not one for this language. Raises Failure if a
+    package is missing."""
+    best: float = math.inf
+    """The score that is the best one: mostly the highest, or the lowest."""
+    digits: int = 2
+    """Decimals to show."""
+    in_report: bool = False
+    """Whether it has a column of the report beside the figure that ranks."""
 
     @property
     def arrow(self) -> str:
         """The direction that is better."""
-        return "↑" if self.higher_is_better else "↓"
+        return {math.inf: "↑", -math.inf: "↓"}.get(self.best, f"→ {self.best:g}")
 
     @property
     def sign(self) -> int:
         """The factor that turns a difference into an improvement."""
-        return 1 if self.higher_is_better else -1
+        return -1 if self.best < 0 else 1
 
     def worth(self, score: float) -> float:
         """A number that is higher for a better score."""
-        return self.sign * score
-
-    def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
-        """``score``, ``signature`` and ``detail`` of a translation.
-
-        Returns:
-            None if this is no metric of translations, or not one for this language.
-
-        Raises:
-            Failure: a package is missing.
-        """
-        return None
+        return -abs(score - self.best) if math.isfinite(self.best) else self.sign * score
 
 
-def entry(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, Any]:
+def entry(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Entry:
     """What a metric of sacreBLEU's says."""
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return {"score": round(result.score, 2), "signature": str(metric.get_signature()), "detail": str(result)}

@@ -1,14 +1,14 @@
 """Every BLEU that papers quote. sacremoses tokenises, and sacreBLEU computes."""
 
 import re
-from typing import Any, Dict, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesTokenizer
 
 from ...command import Failure
 from ...languages import base, has_spaces, tokenizer
-from .base import Metric, Texts, entry
+from .base import Entry, Texts, entry
 
 
 def standard_bleu(lang: str) -> BLEU:
@@ -26,32 +26,19 @@ def standard_bleu(lang: str) -> BLEU:
         raise Failure(f"BLEU of {lang} needs sacreBLEU's tokeniser {name}: pip install 'sacrebleu[{extra}]'") from None
 
 
-class StandardBLEU(Metric):
-    """sacreBLEU's, of raw text."""
-
-    def score(self, texts: Texts) -> Dict[str, Any]:
-        return entry(standard_bleu(texts.lang), texts.hypotheses, texts.references)
-
-
-class MosesBLEU(Metric):
+def moses_bleu(texts: Texts, splits: bool = False, lowercase: bool = False) -> Optional[Entry]:
     """BLEU of Moses tokens of both sides, of sentences, in a language whose words are separated by spaces.
 
     Args:
         splits: whether to split compounds as well.
         lowercase: whether to ignore case.
     """
-
-    def __init__(self, name: str, reading: str, splits: bool = False, lowercase: bool = False) -> None:
-        super().__init__(name, reading)
-        self.splits, self.lowercase = splits, lowercase
-
-    def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
-        if not has_spaces(texts.lang) or texts.documents is not None:
-            return None
-        sides = [moses_tokenize(side, texts.lang) for side in (texts.hypotheses, texts.references)]
-        if self.splits:
-            sides = [split_compounds(side) for side in sides]
-        return entry(BLEU(tokenize="none", force=True, lowercase=self.lowercase), *sides)
+    if not has_spaces(texts.lang) or texts.documents is not None:
+        return None
+    sides = [moses_tokenize(side, texts.lang) for side in (texts.hypotheses, texts.references)]
+    if splits:
+        sides = [split_compounds(side) for side in sides]
+    return entry(BLEU(tokenize="none", force=True, lowercase=lowercase), *sides)
 
 
 def moses_tokenize(lines: Sequence[str], lang: str) -> List[str]:

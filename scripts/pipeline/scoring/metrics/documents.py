@@ -1,43 +1,32 @@
 """What a translation makes of whole documents, beside their BLEU: their length, and their segments."""
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
-from .base import Metric, Texts, entry
+from .base import Entry, Texts, entry
 from .bleu import standard_bleu
 
 
-class LengthRatio(Metric):
+def length_ratio(texts: Texts) -> Optional[Entry]:
     """Tokens of the translations by those of the references, as sacreBLEU counts both; 100: as long."""
-
-    arrow = "→ 100"
-
-    def worth(self, score: float) -> float:
-        return -abs(score - 100)
-
-    def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
-        if texts.documents is None:
-            return None
-        result = standard_bleu(texts.lang).corpus_score(list(texts.hypotheses), [list(texts.references)])
-        return _entry(100 * result.sys_len / max(result.ref_len, 1))
+    if texts.documents is None:
+        return None
+    result = standard_bleu(texts.lang).corpus_score(list(texts.hypotheses), [list(texts.references)])
+    return _entry(100 * result.sys_len / max(result.ref_len, 1))
 
 
-class RightSegments(Metric):
+def right_segments(texts: Texts) -> Optional[Entry]:
     """The share of the documents in which each block has as many segments as the reference."""
-
-    def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
-        if texts.documents is None:
-            return None
-        right = [all(map(_is_right, document)) for document in texts.documents]
-        return _entry(100 * sum(right) / len(right))
+    if texts.documents is None:
+        return None
+    right = [all(map(_is_right, document)) for document in texts.documents]
+    return _entry(100 * sum(right) / len(right))
 
 
-class SegmentBLEU(Metric):
+def segment_bleu(texts: Texts) -> Optional[Entry]:
     """BLEU of the segments in the blocks that have as many as the reference; none without such blocks."""
-
-    def score(self, texts: Texts) -> Optional[Dict[str, Any]]:
-        blocks = [block for document in texts.documents or [] for block in document if _is_right(block)]
-        pairs = [pair for block in blocks for pair in zip(*block)]
-        return entry(standard_bleu(texts.lang), *zip(*pairs)) if pairs else None
+    blocks = [block for document in texts.documents or [] for block in document if _is_right(block)]
+    pairs = [pair for block in blocks for pair in zip(*block)]
+    return entry(standard_bleu(texts.lang), *zip(*pairs)) if pairs else None
 
 
 def _is_right(block: Tuple[List[str], List[str]]) -> bool:
@@ -45,5 +34,5 @@ def _is_right(block: Tuple[List[str], List[str]]) -> bool:
     return len(block[0]) == len(block[1])
 
 
-def _entry(score: float) -> Dict[str, Any]:
+def _entry(score: float) -> Entry:
     return {"score": round(score, 2), "signature": "", "detail": f"{score:.2f}"}
