@@ -10,7 +10,7 @@ from ..prepared import NAME
 from ..provenance import read_record
 from ..scoring.evaluate import read_blocks
 from ..scoring.scored import averaged
-from ..settings import SETTINGS, Flags, flags_in, normalised
+from ..settings import Flags, flags_in, read_settings
 from ..steps import read_stamp
 from ..training.checkpoints import updates_in
 
@@ -31,8 +31,9 @@ class Pretrained:
         record = read_record(run, remedy)
         if record.task != "masked_lm":
             raise Failure(f"{run} was trained for {record.task}: {remedy}")
-        self.arch, self.seed, self.flags, self.max_update = record.arch, record.seed, record.flags, record.max_update
-        self.start = record.start
+        self.record, self.arch, self.seed, self.start = record, record.arch, record.seed, record.start
+        self.settings = read_settings(run)
+        """of the training; empty if its folder does not say"""
 
     @cached_property
     def longest(self) -> int:
@@ -49,13 +50,7 @@ class Pretrained:
         parser = Parser(None, add_help=False)
         ARCH_MODEL_REGISTRY[self.arch].add_args(parser)
         known = {option for action in parser._actions for option in action.option_strings} - {"--only-train"}
-        return {name: words for name, words in flags_in(self.flags.split()).items() if name in known}
-
-    @property
-    def settings(self) -> str:
-        """The settings of the training; empty if its folder does not say."""
-        path = self.run / SETTINGS
-        return normalised(path.read_text(encoding="utf-8")) if path.is_file() else ""
+        return {name: words for name, words in flags_in(self.record.flags.split()).items() if name in known}
 
     def files(self) -> List[str]:
         """A line for each file on which a fine-tuning depends, with its hash."""
@@ -65,5 +60,5 @@ class Pretrained:
         """What a result file says of the model: its hash and updates; how many the training was to have, as seeds may
         reach others (``--patience``); how many checkpoints it averages."""
         entry = {"checkpoint": sha256(self.checkpoint), "updates": updates_in(self.checkpoint)}
-        more = {"max_update": self.max_update, "averaged": read_stamp(self.run, "average").get("averaged")}
+        more = {"max_update": self.record.max_update, "averaged": read_stamp(self.run, "average").get("averaged")}
         return {**entry, **{key: value for key, value in more.items() if value}}
