@@ -144,7 +144,7 @@ def load_recipe(option: str) -> Recipe:
         Failure: there is no such recipe, or its file is wrong; the message names the entry.
     """
     path = _find(option, Path())
-    merged, owner = _merged(path, ())
+    merged, owner = _merged(path)
     tables = msgspec.convert(merged, Tables)
     if tables.train.get("task", "translation") not in TASKS:
         raise Failure(f"{path}: unknown 'task' {tables.train['task']!a}; there are: {' '.join(TASKS)}")
@@ -156,7 +156,7 @@ def load_recipe(option: str) -> Recipe:
     folder, shares = tables.data.folder, "" if named else owner.stem
     if tables.start:
         name, _, arch = tables.start.rpartition("/")
-        if not name or _merged(first := _find(name, path.parent), ())[1] != owner:
+        if not name or _merged(first := _find(name, path.parent))[1] != owner:
             raise Failure(f"{path}: 'from' is RECIPE/ARCH, and that recipe must share the data of this one")
         tables = msgspec.structs.replace(tables, start=f"{_option(first)}/{arch}")
     return Recipe(
@@ -190,12 +190,8 @@ def _find(option: str, folder: Path) -> Path:
     return path
 
 
-def _merged(path: Path, extending: Tuple[Path, ...]) -> Tuple[Dict[str, Any], Path]:
-    """The tables in a file, merged with those that it extends, and the file whose data it shares.
-
-    Args:
-        extending: the files that lead to this one.
-    """
+def _merged(path: Path) -> Tuple[Dict[str, Any], Path]:
+    """The tables in a file, merged with those that it extends, and the file whose data it shares."""
     try:
         own = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=str)
         extends = own.pop("extends", None)
@@ -205,10 +201,7 @@ def _merged(path: Path, extending: Tuple[Path, ...]) -> Tuple[Dict[str, Any], Pa
     base: Dict[str, Any] = {}
     owner = path
     if extends:
-        file = _find(str(extends), path.parent)
-        if file in (path, *extending):
-            raise Failure(f"{path}: extends itself")
-        base, owner = _merged(file, (path, *extending))
+        base, owner = _merged(_find(str(extends), path.parent))
     _choose_batch(path, own.get("train", {}), base.get("train", {}))
     merged = {**base, **own}
     merged.update({key: {**base[key], **own[key]} for key in set(base) & set(own) if isinstance(own[key], dict)})
