@@ -141,11 +141,6 @@ def check_name(name: str) -> None:
             raise Failure(f"{name}: fairseq does not take '{sign}' for a part of the name: rename the folder")
 
 
-def words_of(texts: Sequence[str]) -> List[str]:
-    """The words of a list option, given as one text or as several: ``"A B"``, ``A B``, or lines."""
-    return " ".join(texts).split()
-
-
 def run(main: Callable[[List[str]], None]) -> NoReturn:
     """Calls ``main`` with the command line and ends the process as a user expects.
 

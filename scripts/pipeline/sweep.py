@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, List, Sequence
 
-from .command import Failure, words_of
+from .command import Failure
 from .corpus import blocks, lines, prepare, prepare_text, wmt14
 from .experiment import Experiment, System, read_systems, table_of
 from .files import read_json, write_text
@@ -67,7 +67,8 @@ class Sweep:
         if "document-tokens" in recipe.prepare:
             self.subsets |= blocks.titles(self.subsets)
         self.subsets["valid"] = recipe.data.valid  # decisions are made by it
-        self.systems = read_systems(words_of(args.archs or recipe.archs), args.variants, args.baseline)
+        archs = " ".join(args.archs or recipe.archs).split()  # given as one text or as several
+        self.systems = read_systems(archs, args.variants, args.baseline)
         self.experiments = [self.experiment(system, seed) for seed in args.seeds for system in self.systems]
         """All systems with the first seed, then all with the second."""
         if not self.experiments:  # mostly a variable that is not set
@@ -126,18 +127,14 @@ class Sweep:
                 f"{self.raw} not found: give the folder with the raw text of {self.recipe.shares} as --data FOLDER"
             )
 
-    def join(self) -> None:
-        """Writes the test sets of joined sentences."""
-        recipe = self.recipe.data
-        for name, count in self.joined.items():
-            first, langs = self.raw / recipe.tests[0], (recipe.source, recipe.target)
-            lines.join(str(first), str(self.out / "joined" / name), langs, count)
-
     def prepare(self) -> None:
         """Downloads the text, joins the sentences of test sets, and prepares the data, as far as that is not done."""
         if self.downloads:
             wmt14.main(["--out", str(self.raw)])
-        self.join()
+        recipe = self.recipe.data
+        for name, count in self.joined.items():
+            first, langs = self.raw / recipe.tests[0], (recipe.source, recipe.target)
+            lines.join(str(first), str(self.out / "joined" / name), langs, count)
         main = prepare_text.main if self.recipe.task.is_text else prepare.main
         main(list(map(str, self.prepare_options)))
         (self.data / NAME).touch()  # newer than the raw text
