@@ -11,13 +11,7 @@ LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 
 
 def bar(label: str, total: int, unit: str, keep: bool = False) -> "tqdm[Any]":
-    """A bar, which vanishes when it is closed unless ``keep``.
-
-    Args:
-        label: what the step does.
-        total: how many units it has.
-        unit: ``lines``, ``updates`` or ``sentences``.
-    """
+    """A bar of ``total`` units, such as ``lines``, which vanishes when it is closed unless ``keep``."""
     return tqdm(total=total, desc=label, unit=f" {unit}", disable=None, dynamic_ncols=True, leave=keep)
 
 

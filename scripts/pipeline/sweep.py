@@ -28,10 +28,7 @@ COLUMNS = 80
 
 
 class Sweep:
-    """A recipe with its systems and seeds.
-
-    Args:
-        args: the result of :func:`.reproduce.parse`.
+    """A recipe with its systems and seeds, from the options that :func:`.reproduce.parse` gives.
 
     Raises:
         Failure: a recipe, architecture or variant is unknown, or options do not go together, or a training would make

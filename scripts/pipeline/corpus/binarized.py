@@ -26,10 +26,7 @@ GIVE = "give the file that your text was split with"
 
 
 def take_in(args: argparse.Namespace) -> None:
-    """Makes prepared data of binarised ones.
-
-    Args:
-        args: the result of :func:`.prepare.parse`.
+    """Makes prepared data of binarised ones, by the options of :func:`.prepare.parse`.
 
     Raises:
         Failure: files are missing, damaged, or do not belong together.

@@ -56,11 +56,7 @@ def parsed(parser: Parser, script: str, argv: Sequence[str]) -> Any:
 
 
 def check_out(out: Path, given: Sequence[Path]) -> None:
-    """Raises Failure if a preparation in ``out`` would destroy files of others.
-
-    Args:
-        given: what it reads.
-    """
+    """Raises Failure if a preparation in ``out`` would destroy files of others, or those that it reads (``given``)."""
     if (out / "run.json").exists():
         raise Failure(f"{out} is the folder of a training, and its subwords would be lost: choose another --out")
     ours = (out / STAMPS).is_dir() or (out / NAME).is_file()  # a copy may lack hidden files
@@ -74,11 +70,7 @@ def check_out(out: Path, given: Sequence[Path]) -> None:
 
 
 def check_distinct(sets: Sequence[Mapping[Any, Hashable]]) -> None:
-    """Raises Failure if two sets have the same text.
-
-    Args:
-        sets: for each, its texts to their hashes.
-    """
+    """Raises Failure if two sets have the same text; ``sets`` has for each its texts to their hashes."""
     known: Set[Hashable] = set()
     for texts in sets:
         if twice := [name for name, digest in texts.items() if digest in known]:
@@ -140,12 +132,6 @@ def collect(folder: Path, langs: Sequence[str], subwords: str, way: Text) -> Dic
     """Sizes of the sets, what cleaning dropped, tokens and types before and after splitting, versions, hashes.
 
     For text: documents, lines, bytes and tokens of each set. A line end is a byte and a token.
-
-    Args:
-        folder: the prepared data.
-        langs: source and target language, or the language of text.
-        subwords: the name of ``way``.
-        way: how the text was split.
     """
     subsets = {path.stem: read_json(path) for path in sorted((folder / "raw").glob("*.json"))}
     binarised = read_json(folder / "binarize.json")

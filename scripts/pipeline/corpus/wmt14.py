@@ -36,11 +36,7 @@ TESTS = {"newstest2013": "wmt13", "newstest2014": "wmt14/full"}
 
 
 def fetch(url: str, folder: Path) -> Path:
-    """Downloads an archive, if it is not there yet; continues what an interruption left.
-
-    Raises:
-        Failure: it cannot be downloaded.
-    """
+    """Downloads an archive, if it is not there yet, or continues it; raises Failure if that fails."""
     path = folder / url.rsplit("/", 1)[1]
     part = path.with_name(f"{path.name}.part")
     if not path.exists():
@@ -53,14 +49,7 @@ def fetch(url: str, folder: Path) -> Path:
 
 
 def extract(archives: Dict[str, Path], out: Path) -> None:
-    """Writes ``OUT/train.LANG``.
-
-    Args:
-        archives: address to file.
-
-    Raises:
-        Failure: an archive is damaged.
-    """
+    """Writes ``OUT/train.LANG`` from archives, by their addresses; raises Failure if one is damaged."""
     with ExitStack() as stack:
         files = {lang: stack.enter_context(replacing(out / f"train.{lang}")) for lang in LANGS}
         for url, path in archives.items():

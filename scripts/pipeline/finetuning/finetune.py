@@ -84,9 +84,6 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 class FineTuning(Experiment):
     """A task, learned by one pretrained model with each learning rate and seed of a grid.
 
-    Args:
-        args: the result of :func:`parse`.
-
     Raises:
         Failure: the recipe or the files of the task cannot be used, or the packages of its metrics are not installed.
     """

@@ -28,17 +28,13 @@ POSITIONS = 1024
 
 
 def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int, label: str = "translate") -> Path:
-    """Translates a test set, or evaluates a model on it.
+    """Translates a test set, or evaluates a model on it; returns the file with the output.
 
     Args:
         command: fairseq-generate with its flags.
         checkpoint: the checkpoint that it uses, for the message if it fails.
         out: ``scores/test.json`` for output in ``scores/test.gen.txt`` and a log in ``scores/test.log``.
         sentences: how many sentences there are to translate.
-        label: the label of the progress bar.
-
-    Returns:
-        The file with the output.
 
     Raises:
         Failure: fairseq-generate fails; the message names the fault of the checkpoint, or the last error of the log.

@@ -91,12 +91,7 @@ def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
 
 
 def model_card(run: Path, checkpoints: int) -> str:
-    """The text of ``RUN/README.md``.
-
-    Args:
-        run: a model folder that is complete but for this file.
-        checkpoints: how many were averaged.
-    """
+    """The text of ``RUN/README.md``, in a model folder that is complete but for this file."""
     record, prepared = read_record(run), read_prepared(run, "run scripts/average.sh again")
     info: Dict[str, Any] = read_json(run / NAME)
     languages = prepared.source if prepared.is_text else f"{prepared.source} to {prepared.target}"

@@ -76,10 +76,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
 
 
 class Training:
-    """One training run.
-
-    Args:
-        args: the result of :func:`parse`.
+    """One training run, from the options that :func:`parse` gives.
 
     Raises:
         Failure: the recipe is unknown or for another script, a flag is one that the scripts set themselves, or the

@@ -148,12 +148,8 @@ Engine = Union[FairseqEngine, CTranslate2Engine]
 def build_engine(
     name: str, folder: Path, direction: Direction, search: Search, quantization: Optional[str] = None
 ) -> Engine:
-    """The engine of this name. With ``auto``: for sentences on a CPU CTranslate2, the faster one, unless it cannot
-    translate them; for documents fairseq, whose search keeps segments together.
-
-    Args:
-        name: ``fairseq``, ``ctranslate2`` or ``auto``.
-        folder, direction, search, quantization: as in the engines.
+    """The engine of this name, ``fairseq`` or ``ctranslate2``. With ``auto``: for sentences on a CPU CTranslate2, the
+    faster one, unless it cannot translate them; for documents fairseq, whose search keeps segments together.
 
     Raises:
         CheckpointError, ValueError: as the engines do.
