@@ -32,7 +32,6 @@ class Record(msgspec.Struct):
     batch: str = ""
     max_update: int = 0
     average: int = 0
-    devices: str = ""
     threads: str = ""
     products: str = ""
     start: str = msgspec.field(name="from", default="")

@@ -30,7 +30,6 @@ class Scored(msgspec.Struct):
     scores: Dict[str, Dict[str, Any]]  # by metric: "score" and "signature"
     statistics: Dict[str, List[int]] = {}  # of each sentence: the columns of :mod:`.statistics`; BLEU comes with them
     chance: Dict[str, float] = {}  # of a classification: the scores of the most frequent label
-    checkpoint: str = ""
     commit: str = ""  # of the program that scored; the training may have had another
 
     @property
