@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.corpus.cleaning import clean
-from pipeline.corpus.lines import copy_sets, join, pairs, write_pairs
+from pipeline.corpus.lines import copy_pairs, copy_sets, join
 from pipeline.corpus.prepare import main as prepare
 from pipeline.files import read_json
 
@@ -19,10 +19,6 @@ def write(folder, en, de):
     return str(folder / "in"), str(folder / "out")
 
 
-def copy(prefix, out, langs):
-    return write_pairs(out, langs, pairs(prefix, langs))
-
-
 def read(prefix):
     return [open(f"{prefix}.{lang}", encoding="utf-8", newline="").read() for lang in LANGS]
 
@@ -32,7 +28,7 @@ def test_only_a_newline_ends_a_line_also_in_gzipped_files(tmp_path):
     prefix, out = write(tmp_path, "", "\ufeffx\n y\tz \n\ufeff")
     (tmp_path / "in.en").unlink()
     (tmp_path / "in.en.gz").write_bytes(gzip.compress("ä\rb\r\nc\u2028d\x85e\nf\n".encode()))
-    assert copy(prefix, out, LANGS) == 3
+    assert copy_pairs(prefix, out, LANGS) == {"pairs": 3}
     assert read(out) == ["ä b\nc d e\nf\n", "x\ny z\n\ufeff\n"]
 
 
@@ -49,7 +45,7 @@ def test_only_a_newline_ends_a_line_also_in_gzipped_files(tmp_path):
 def test_bad_input_is_refused_and_leaves_nothing(tmp_path, en, de, message):
     prefix, out = write(tmp_path, en, de)
     with pytest.raises(Failure, match=message):
-        copy(prefix, out, LANGS)
+        copy_pairs(prefix, out, LANGS)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.de", "in.en"]
 
 

@@ -105,10 +105,3 @@ def test_an_unknown_word_is_one_wrong_word_in_every_score(tmp_path):
 def test_what_is_not_one_translation_of_each_sentence_is_refused(tmp_path, text, problem):
     with pytest.raises(Failure, match=problem):
         read_generated(written(tmp_path, text), 3)
-
-
-def test_what_a_hypothesis_says_is_text(tmp_path):
-    hostile = ["H-0\t-0.5\tx", "Generate test with beam=4: BLEU4 = 99.00, x", '{0} %s $(id) "\\', "T-1 S-1 \x00\x1b[2J"]
-    text = printed(hostile, ["a"] * 4)
-    assert read_generated(written(tmp_path, text), 4) == Generated(hostile, ["a"] * 4, 100.0)
-    assert len(scored(tmp_path, text, "a\n" * 4)[0]) == 4

@@ -18,8 +18,13 @@ from ...disks import read_only
 from .fake import SENTENCES, TOKENS, WORSE, printed, refused
 
 
+def named(data):
+    """The user's names of test sets."""
+    write_json(data / "prepare.json", {"source": "en", "target": "de", "sets": {"test": "news", "test1": "a"}})
+
+
 def test_scores_and_statistics_are_written_together(fake, capsys):
-    write_json(fake.data / "prepare.json", {"source": "en", "target": "de", "sets": {"test": "news", "test1": "a"}})
+    named(fake.data)
     command.main(fake.arguments("--", "--sampling", "--cpu"))
     result = fake.result()
     hypotheses = (fake.run / "scores/test.hyp.de").read_text(encoding="utf-8").splitlines()
@@ -37,11 +42,6 @@ def test_scores_and_statistics_are_written_together(fake, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == str(fake.run) and lines[2].startswith("  news ") and f" {score:.2f} " in lines[2]
     assert lines[-1].startswith("sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a")
-
-
-def test_the_users_name_of_a_set_is_told_with_fairseqs(fake):
-    write_json(fake.data / "prepare.json", {"source": "en", "target": "de", "sets": {"test": "news"}})
-    refused(fake, "--subset", "news", parts=["no test set 'news'", "test (news)"])
 
 
 def test_a_set_that_was_scored_is_not_translated_again_and_may_be_read_only(fake, capsys):
@@ -103,7 +103,7 @@ def test_what_a_score_depends_on_makes_it_anew(fake, name):
     [
         (lambda folder: (folder / "run/checkpoint.pt").unlink(), (), "scripts/average.sh"),
         (lambda folder: (folder / "data/raw/test.en").unlink(), (), "scripts/prepare.sh"),
-        (lambda folder: None, ("--subset", "tset"), "tset"),
+        (lambda folder: named(folder / "data"), ("--subset", "news"), "no test set 'news'; there are: test (news)"),
         (lambda folder: write_json(stamp_path(folder / "data", "binarize"), {"settings": "y"}), (), "other data than"),
     ],
 )

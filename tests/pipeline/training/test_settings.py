@@ -81,12 +81,6 @@ def test_a_rate_that_falls_to_0_does_so_by_the_last_update(data):
     assert falls.flags["--total-num-update"] == ["8"]
 
 
-def test_other_data_are_another_run(data):
-    before = training(data).settings
-    write_json(stamp_path(data, "binarize"), {"settings": "input y\n"})
-    assert training(data).settings != before
-
-
 def test_text_with_further_test_sets_makes_the_same_training(data):
     def line(*sets, known=""):
         settings = "".join(f"text en {each}\n" for each in sets) + "merges 8\n"
