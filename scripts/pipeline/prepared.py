@@ -81,11 +81,6 @@ class Prepared(msgspec.Struct, frozen=True):
         paths = {data / "bin" / name: size for name, size in self.file_sizes.items()}
         return [path for path, size in paths.items() if not path.is_file() or path.stat().st_size != size]
 
-    def check_whole(self, data: Path, remedy: str) -> None:
-        """Raises Failure if a binarised file is damaged."""
-        for path in self.damaged(data):
-            raise Failure(f"{path} is missing or not whole: copy the data again, or {remedy}")
-
 
 def forget_damaged(data: Path) -> None:
     """If a binarised file of an earlier preparation is damaged, lets all be made again."""
@@ -130,7 +125,8 @@ def read_languages(data: Path, is_text: bool = False) -> Tuple[str, str]:
         raise Failure(f"{data} has {what}, and language models need text: run {script} first")
     if prepared.is_text and not is_text:
         raise Failure(f"{data} has text for language models, not pairs for translation: see docs/language-models.md")
-    prepared.check_whole(data, f"run {script} again")
+    for path in prepared.damaged(data):
+        raise Failure(f"{path} is missing or not whole: copy the data again, or run {script} again")
     if prepared.source and prepared.target:
         return prepared.source, prepared.target
     if (data.parent / NAME).is_file() and data.name == "bin":

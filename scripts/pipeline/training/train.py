@@ -310,7 +310,7 @@ class Training:
         if not reached and (self.out / "checkpoint.pt").is_file():
             say(f"{self.folder} has no checkpoint to go on from: the training begins anew")
         library = self._products(continues=reached > 0)
-        self._record(command, batch, processes, library, continues=reached > 0)
+        self._record(batch, processes, library, continues=reached > 0)
         if first and reached == 0:
             from fairseq_rope.checkpoints.files import save_checkpoint
 
@@ -344,9 +344,7 @@ class Training:
         label, variables = f"train {self.arch}, seed {self.args.seed}", {VARIABLE: library} if library else {}
         launch.train(self.machines, processes, command, self.out / log, self.max_update, label, SMALLER, variables)
 
-    def _record(
-        self, command: Sequence[str], batch: Sequence[str], processes: int, library: str, continues: bool
-    ) -> None:
+    def _record(self, batch: Sequence[str], processes: int, library: str, continues: bool) -> None:
         record = {
             "command": self.args.command,
             "arch": self.arch,
