@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from pipeline.command import Failure
 from pipeline.text.detokenize import detokenize
+from pipeline.text.moses_bpe import Tokenizer
 from pipeline.text.raw import check_raw
 
 from ...commands import ROOT
@@ -27,13 +27,6 @@ LANGUAGES = {
 }
 
 
-def as_binarised(lines, lang, hyphens_split=True):
-    """What prepare.sh makes of raw text, BPE joined again."""
-    normalizer = MosesPunctNormalizer(lang, post_remove_control_chars=True)
-    tokenizer = MosesTokenizer(lang)
-    return [tokenizer.tokenize(normalizer.normalize(f"{x}\n"), hyphens_split, return_str=True) for x in lines]
-
-
 def check(targets, references, lang="de"):
     check_raw(detokenize(targets, lang), references, ROOT / "raw/test.de", "run prepare.sh again")
 
@@ -41,7 +34,7 @@ def check(targets, references, lang="de"):
 @pytest.mark.parametrize("hyphens_split", [True, False])
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_text_that_was_binarised_is_recognised_in_every_language(lang, hyphens_split):
-    check(as_binarised(LANGUAGES[lang], lang, hyphens_split), LANGUAGES[lang], lang)
+    check(Tokenizer(lang, hyphens_split)(LANGUAGES[lang]), LANGUAGES[lang], lang)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -49,13 +42,13 @@ def test_swapped_lines_stop_in_every_language(lang):
     lines = LANGUAGES[lang]
     swapped = [lines[1], lines[0], lines[2]]
     with pytest.raises(Failure, match=r"raw/test.de: 2 of 3 lines .* line 1 is .*prepare.sh again"):
-        check(as_binarised(lines, lang), swapped, lang)
+        check(Tokenizer(lang, True)(lines), swapped, lang)
 
 
 def test_unknown_words_stand_for_anything():
     chance = random.Random(1)
     lines = (ROOT / "data/demo/test.de").read_text(encoding="utf-8").splitlines()[:100]
-    targets = [[w if chance.random() > 0.4 else "<<unk>>" for w in x.split()] for x in as_binarised(lines, "de")]
+    targets = [[w if chance.random() > 0.4 else "<<unk>>" for w in x.split()] for x in Tokenizer("de", True)(lines)]
     check([" ".join(words) for words in targets], lines)
     check(["<<unk>> <<unk>>", "a<<unk>>"], ["北京 — Ελλάδα", "aß"])
 
@@ -68,7 +61,7 @@ def test_what_is_known_beside_an_unknown_word_must_be_there(target):
 
 def test_one_odd_line_among_a_thousand_is_no_other_text():
     lines = [f"Satz {i} von vielen." for i in range(2000)]
-    targets = as_binarised(lines, "de")
+    targets = Tokenizer("de", True)(lines)
     check(targets, [*lines[:-2], "★ ganz anders ★", "auch"])
     with pytest.raises(Failure, match=r"3 of 2000 lines .*line 1998"):
         check(targets, [*lines[:-3], "Nein!", "★ ganz anders ★", "auch"])
