@@ -53,36 +53,18 @@ def test_prepare_json_chooses_the_kind(folder):
         processing(folder, "unigram")
 
 
-class Reversed(Text):
-    """Words in their opposite order, as CONTRIBUTING.md says to add a way."""
+class Frequent(Text):
+    """Words in their opposite order, the most frequent ones in a file: a way that learns, and has an option."""
 
+    options = {"words": {"type": int, "default": 5, "help": "how many"}}
     tokens = "reversed"
+    codes = "words.txt"
 
     def apply(self, lines):
         return [" ".join(line.split()[::-1]) for line in lines]
 
     def text(self, printed):
         return self.apply(printed)
-
-
-def test_a_new_way_is_a_class_and_a_line_of_the_registry(corpus, tmp_path, monkeypatch):
-    monkeypatch.setitem(TEXTS, "reversed", Reversed)
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", f"{corpus}/{name}")]
-    prepare.main([*sets, "--subwords", "reversed", "--out", str(tmp_path / "pairs")])
-    prepared = read_prepared(tmp_path / "pairs", "")
-    assert (prepared.subwords, prepared.split_by, read_languages(tmp_path / "pairs")) == ("reversed", [], ("en", "de"))
-    raw = read_lines(tmp_path / "pairs/raw/test.de")
-    made = text_processing(tmp_path / "pairs", prepared, "en", "de")
-    assert made.join(read_lines(tmp_path / "pairs/reversed/test.de")) == raw == made.join(made.split(raw))
-    prepare_text.main([*sets, "--subwords", "reversed", "--out", str(tmp_path / "text")])
-    assert read_prepared(tmp_path / "text", "").is_text
-
-
-class Frequent(Reversed):
-    """Keeps the most frequent words in a file: a way that learns, and has an option."""
-
-    options = {"words": {"type": int, "default": 5, "help": "how many"}}
-    codes = "words.txt"
 
     def prepare(self, preparation):
         path, count = preparation.folder / self.codes, preparation.args.words
@@ -96,20 +78,23 @@ class Frequent(Reversed):
         super().prepare(preparation)
         return {"words": count}
 
-    @staticmethod
-    def read(path, remedy):
-        return set(read_lines(path))
 
-
-def test_text_is_split_like_another_also_by_a_new_way_that_learns(corpus, tmp_path, monkeypatch):
+def test_a_new_way_is_a_class_and_a_line_of_the_registry(corpus, tmp_path, monkeypatch):
+    """As CONTRIBUTING.md says. Pairs, text for language models, and text that is split like another follow from it."""
     monkeypatch.setitem(TEXTS, "frequent", Frequent)
     sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", f"{corpus}/{name}")]
-    first, again = tmp_path / "first", tmp_path / "again"
+    first, again, text = (tmp_path / name for name in ("first", "again", "text"))
     prepare.main([*sets, "--subwords", "frequent", "--words", "3", "--out", str(first)])
+    prepared = read_prepared(first, "")
+    assert (prepared.subwords, prepared.split_by) == ("frequent", ["words.txt"])
+    made, raw = text_processing(first, prepared, *read_languages(first)), read_lines(first / "raw/test.de")
+    assert made.join(read_lines(first / "reversed/test.de")) == raw == made.join(made.split(raw))
     prepare.main([*sets, "--like", str(first), "--out", str(again)])
     for name in ("words.txt", "reversed/test.de", "bin/dict.de.txt"):
         assert (again / name).read_bytes() == (first / name).read_bytes()
     assert read_json(again / "prepare.json")["words"] == 3 == len(read_lines(again / "words.txt"))
+    prepare_text.main([*sets, "--subwords", "frequent", "--out", str(text)])
+    assert read_prepared(text, "").is_text
 
 
 def test_bytes_of_unknown_characters_become_characters_again(tmp_path):
