@@ -1,39 +1,21 @@
 """The record of a run: its conditions, and those of a run that continues in others."""
 
-import json
-
-import pytest
-
 from pipeline import provenance
+from pipeline.files import read_json
 from pipeline.provenance import write_record
 
-MACHINES = {"machine": "a", "commit": "1", "versions": {"torch": "2"}}
 
+def test_a_run_that_continues_in_other_conditions_names_both(tmp_path, monkeypatch):
+    def written(threads, continues=True):
+        write_record(tmp_path / "run.json", {"threads": threads, "devices": 1}, tmp_path, continues)
+        return read_json(tmp_path / "run.json")
 
-@pytest.fixture
-def written(tmp_path, monkeypatch):
-    def written(continues, conditions=MACHINES, **record):
-        monkeypatch.setattr(provenance, "provenance", lambda root: dict(conditions))
-        write_record(tmp_path / "run.json", record, tmp_path, continues)
-        return json.loads((tmp_path / "run.json").read_text())
-
-    return written
-
-
-def test_a_run_that_continues_in_the_same_conditions_keeps_its_record(written):
-    first = written(False, threads=1, devices=1)
-    assert first == {**MACHINES, "threads": "1", "devices": "1"}
-    assert written(True, threads=1, devices=1) == first
-
-
-def test_other_conditions_are_named(written):
-    written(False, threads=1)
-    other = {"machine": "b", "commit": "2", "versions": {"torch": "3", "numpy": "1"}}
-    changed = written(True, other, threads=2)
-    assert {key: changed[key] for key in other} == {
-        "machine": "a, then b",
-        "commit": "1, then 2",
-        "versions": {"torch": "2, then 3", "numpy": "1"},
-    }
-    assert changed["threads"] == "1, then 2"
-    assert written(True, other, threads=2) == changed  # once more in the latest ones
+    first = {"machine": "a", "commit": "1", "versions": {"torch": "2"}}
+    monkeypatch.setattr(provenance, "provenance", lambda root: first)
+    assert written(1, continues=False) == written(1) == {**first, "threads": "1", "devices": "1"}
+    second = {"machine": "b", "commit": "2", "versions": {"torch": "3", "numpy": "1"}}
+    monkeypatch.setattr(provenance, "provenance", lambda root: second)
+    changed = written(2)
+    assert (changed["machine"], changed["commit"], changed["threads"]) == ("a, then b", "1, then 2", "1, then 2")
+    assert changed["versions"] == {"torch": "2, then 3", "numpy": "1"}
+    assert written(2) == changed  # once more in the latest ones
