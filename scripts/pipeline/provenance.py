@@ -42,11 +42,7 @@ class Record(msgspec.Struct):
 
 
 def read_record(run: Path, remedy: str = "remove it") -> Record:
-    """The record of a run; empty if there is none.
-
-    Raises:
-        Failure: it is damaged.
-    """
+    """The record of a run; empty if there is none. Raises Failure if it is damaged."""
     path = run / RECORD
     return read_as(path, Record, remedy, strict=False) if path.is_file() else Record()
 

@@ -216,11 +216,7 @@ def _data_of(merged: Mapping[str, Any]) -> Tuple[Data, Mapping[str, Value], bool
 
 
 def _choose_batch(path: Path, own: Mapping[str, Value], base: Dict[str, Value]) -> None:
-    """Drops the inherited way to choose a batch if the recipe has another.
-
-    Raises:
-        Failure: it has both.
-    """
+    """Drops the inherited way to choose a batch if the recipe has another; raises Failure if it has both."""
     by_hand = [key for key in BATCH if key in own]
     if by_hand and "target-tokens" in own:
         raise Failure(f"{path}: 'target-tokens' and '{by_hand[0]}' both choose the batch: leave one out")

@@ -94,11 +94,7 @@ def first_step(candidate: Candidate, args: argparse.Namespace) -> Callable[[], A
 
 
 def loss_of_step(trainer: Trainer, batch: Dict[str, Any]) -> float:
-    """Makes a training step.
-
-    Raises:
-        Failure: the memory of the GPU is full, which fairseq only logs.
-    """
+    """Makes a training step; raises Failure if the memory of the GPU is full, which fairseq only logs."""
     done = trainer.train_step([batch])
     if done is None:
         raise Failure("out of memory: give fewer --tokens or --archs")

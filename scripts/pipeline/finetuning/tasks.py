@@ -60,11 +60,7 @@ class FineTuningTask:
         return {key: LABELS[key].of(predictions, labels, positive) for key in self.metrics}
 
     def files(self, folder: Path) -> List[Path]:
-        """The files of the task in the user's folder.
-
-        Raises:
-            Failure: a file is missing.
-        """
+        """The files of the task in the user's folder; raises Failure if a file is missing."""
         return [find(str(folder / self.name / name), "tsv", REMEDY) for name in ("train", "dev")]
 
     def read(self, folder: Path) -> Sets:

@@ -173,11 +173,7 @@ class Text(ABC):
         return codes
 
     def _file(self, name: str, remedy: str) -> Path:
-        """A file of the folder.
-
-        Raises:
-            Failure: it is missing.
-        """
+        """A file of the folder; raises Failure if it is missing."""
         path, prepared = self.folder / name, self.prepared
         if not path.is_file():
             never = prepared.sha256 and not prepared.from_text and name not in prepared.sha256

@@ -22,11 +22,7 @@ def newest_updates(folder: Path) -> int:
 
 
 def updates_in(path: Path) -> int:
-    """The number of updates recorded in a checkpoint.
-
-    Raises:
-        Failure: the checkpoint cannot be loaded.
-    """
+    """The number of updates recorded in a checkpoint; raises Failure if the checkpoint cannot be loaded."""
     from fairseq_rope.checkpoints.files import load_checkpoint  # imports fairseq
 
     with as_failure():
