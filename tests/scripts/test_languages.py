@@ -21,12 +21,6 @@ TRAIN = ["--arch", "roformer_tiny", "--max-update", 4, "--save-every", 2, "--", 
 TRAIN += ["--max-target-positions", 80]  # where translations of such a model end
 
 
-def trained(data, out):
-    run("scripts/train.sh", "--data", data, "--out", out, *TRAIN)
-    run("scripts/average.sh", "--run", out, "--data", data, "--last", 2)
-    return out
-
-
 @pytest.fixture(scope="module")
 def raw(corpus, tmp_path_factory):
     """The corpus with an invented Chinese target."""
@@ -49,7 +43,10 @@ def data(raw, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(data, tmp_path_factory):
-    return trained(data, tmp_path_factory.mktemp("run") / "run")
+    out = tmp_path_factory.mktemp("run") / "run"
+    run("scripts/train.sh", "--data", data, "--out", out, *TRAIN)
+    run("scripts/average.sh", "--run", out, "--data", data, "--last", 2)
+    return out
 
 
 def test_the_preparation_is_the_librarys_own(raw, data):

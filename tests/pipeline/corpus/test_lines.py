@@ -1,6 +1,7 @@
 """Parallel text: checked copies and cleaning."""
 
 import gzip
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,10 @@ from pipeline.files import read_json
 LANGS = ("en", "de")
 
 
-def write(folder, en, de):
+def write(folder, en, de, name="in"):
     for lang, data in zip(LANGS, (en, de)):
-        (folder / f"in.{lang}").write_bytes(data if isinstance(data, bytes) else data.encode())
-    return str(folder / "in"), str(folder / "out")
+        (folder / f"{name}.{lang}").write_bytes(data if isinstance(data, bytes) else data.encode())
+    return str(folder / name), str(folder / "out")
 
 
 def read(prefix):
@@ -51,22 +52,19 @@ def test_bad_input_is_refused_and_leaves_nothing(tmp_path, en, de, message):
 
 def test_pairs_of_other_sets_that_are_in_the_training_set_are_counted(tmp_path):
     """An empty pair is none, nor the source with another translation. A last line may lack its end."""
-    for name, en, de in (("train", "a\nb\nc\n\n", "A\nB\nC\n\n"), ("test", "a\nb\n\na\nd\nc", "A\nX\n\nA\nD\nC")):
-        for lang, content in zip(LANGS, (en, de)):
-            (tmp_path / f"{name}.{lang}").write_text(content)
-    copy_sets({name: str(tmp_path / name) for name in ("train", "test")}, tmp_path / "raw", LANGS)
+    train, _ = write(tmp_path, "a\nb\nc\n\n", "A\nB\nC\n\n", "train")
+    test, _ = write(tmp_path, "a\nb\n\na\nd\nc", "A\nX\n\nA\nD\nC", "test")
+    copy_sets({"train": train, "test": test}, tmp_path / "raw", LANGS)
     assert read_json(tmp_path / "raw/train.json", "") == {"pairs": 4}
     assert read_json(tmp_path / "raw/test.json", "") == {"pairs": 6, "in_train": 3}
 
 
 def test_one_text_for_two_sets_is_refused(tmp_path):
-    for name, text in (("train", "a\nb\n"), ("test", "c\nd\n")):
-        for lang in LANGS:
-            (tmp_path / f"{name}.{lang}").write_text(text)
-    train, test, out = str(tmp_path / "train"), str(tmp_path / "test"), tmp_path / "out"
+    train, out = write(tmp_path, "a\nb\n", "A\nB\n", "train")
+    test, _ = write(tmp_path, "c\nd\n", "C\nD\n", "test")
     with pytest.raises(Failure, match="test: another set has this text too; give each of --train"):
-        prepare(["--train", train, "--valid", test, "--test", test, "--out", str(out)])
-    assert not out.exists()
+        prepare(["--train", train, "--valid", test, "--test", test, "--out", out])
+    assert not Path(out).exists()
 
 
 def test_cleaning_counts_each_rule(tmp_path):
@@ -80,15 +78,12 @@ def test_cleaning_counts_each_rule(tmp_path):
 
 def test_a_default_ratio_that_does_not_suit_the_languages_is_refused_with_one_that_does(tmp_path):
     """Each target has twice the tokens of its source, or thrice in one pair of ten."""
-    prefix, out = str(tmp_path / "train"), tmp_path / "out"
-    for lang, factor in zip(LANGS, (lambda i: 1, lambda i: 2 + (i % 10 == 0))):
-        text = "".join("a " * 4 * factor(i) + "\n" for i in range(40))
-        (tmp_path / f"train.{lang}").write_text(text)
+    prefix, out = write(tmp_path, "a a a a\n" * 40, ("a " * 12 + "\n" + ("a " * 8 + "\n") * 9) * 4)
     with pytest.raises(Failure) as refused:
-        clean(prefix, str(out), LANGS, 250, 1.5, most=0.1)
+        clean(prefix, out, LANGS, 250, 1.5, most=0.1)
     assert "would drop 40 of 40 " in str(refused.value) and "give --ratio 3," in str(refused.value)
     assert not list(tmp_path.glob("out*"))
-    assert clean(prefix, str(out), LANGS, 250, 2, most=0.1)["dropped_ratio"] == 4
+    assert clean(prefix, out, LANGS, 250, 2, most=0.1)["dropped_ratio"] == 4
 
 
 def test_consecutive_pairs_are_joined_on_both_sides_and_too_few_at_the_end_left_out(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from pipeline.command import Failure
 from pipeline.corpus import wmt14
 
-from ... import commands
+from ...commands import ENVIRONMENT, run
 
 
 def write_archives(folder, train):
@@ -35,14 +35,6 @@ def write_tests(folder, sets):
             path.write_text("".join(f"{html.escape(line)}\n" for line in lines), encoding="utf-8")
 
 
-def download(out, cache):
-    """Calls the script in a Python of its own: sacreBLEU looks up the name of its cache when it is imported."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("SACREBLEU", cache), ("PYTHONHASHSEED", 1)):
-            patch.setitem(commands.ENVIRONMENT, name, str(value))
-        return commands.run("scripts/download.sh", "--out", out)
-
-
 def lines(name, count=3):
     return [[f"{lang} '{name}' & \u2028{number}" for number in range(count)] for lang in wmt14.LANGS]
 
@@ -54,15 +46,15 @@ def archives(tmp_path):
 
 def test_the_text_is_that_of_the_archives_in_their_order_and_of_sacrebleu(archives, tmp_path):
     write_tests(tmp_path / "cache", {"wmt13": lines("valid"), "wmt14/full": lines("test", 4)})
-    out, cache = archives.parent, tmp_path / "cache"
-    download(out, cache)
+    out, environ = archives.parent, {**ENVIRONMENT, "SACREBLEU": str(tmp_path / "cache")}
+    run("scripts/download.sh", "--out", out, env=environ)
     parts = (lines("first"), lines("second", 5), lines("third"))
     for side, lang in enumerate(wmt14.LANGS):
         train = [line for part in parts for line in part[side]]
         assert (out / f"train.{lang}").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in train)
         test = "".join(f"{line}\n" for line in lines("test", 4)[side])
         assert (out / f"newstest2014.{lang}").read_text(encoding="utf-8") == test
-    assert download(out, cache).stderr.count("done before") == 3
+    assert run("scripts/download.sh", "--out", out, env=environ).stderr.count("done before") == 3
 
 
 def test_a_download_that_was_interrupted_is_continued_and_a_damaged_archive_leaves_no_text(archives, tmp_path):

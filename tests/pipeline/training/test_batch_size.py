@@ -1,7 +1,5 @@
 """The size of an update: as many target tokens as asked for, on any number of devices."""
 
-import argparse
-
 import numpy as np
 import pytest
 import torch
@@ -43,10 +41,8 @@ def test_an_update_has_the_target_tokens_that_were_asked_for(folder, devices, de
         )
     assert room * devices * (frequency - 1) < 1.01 * 25000  # fewer batches would not have had room
     # as fairseq's own iterator counts them
-    arguments = argparse.Namespace(max_source_positions=1024, max_target_positions=1024)
-    task = tasks.translation.TranslationTask(
-        tasks.translation.TranslationConfig(**vars(arguments)), data.src_dict, data.tgt_dict
-    )
+    limits = tasks.translation.TranslationConfig(max_source_positions=1024, max_target_positions=1024)
+    task = tasks.translation.TranslationTask(limits, data.src_dict, data.tgt_dict)
     batches = task.get_batch_iterator(data, max_tokens=max_tokens, required_batch_size_multiple=8).frozen_batches
     assert float(np.mean([data.tgt_sizes[b].sum() for b in batches])) * devices * frequency == pytest.approx(tokens)
 
