@@ -40,14 +40,14 @@ def own_line(figure):
 
 
 class FakeRun:
-    """A trained run below ``folder``, and a program there that prints ``output4`` with a beam of 4, and so on."""
+    """A trained run below ``folder``, and a program there that translates worse with a beam of 4 than with one of 2."""
 
-    def __init__(self, folder, references, outputs):
+    def __init__(self, folder):
         self.folder, self.run, self.data = folder, folder / "run", folder / "data"
         for sub in (self.run, self.data / "raw", self.data / "bin"):
             sub.mkdir(parents=True)
         (self.run / "checkpoint.pt").write_bytes(b"weights")
-        for lang, lines in (("en", ["a source"] * len(references)), ("de", references)):
+        for lang, lines in (("en", ["a source"] * len(SENTENCES)), ("de", SENTENCES)):
             (self.data / f"raw/test.{lang}").write_bytes("".join(f"{line}\n" for line in lines).encode())
             (self.data / f"bin/test.en-de.{lang}.idx").touch()
         write_json(self.data / "prepare.json", {"source": "en", "target": "de"})
@@ -57,10 +57,9 @@ class FakeRun:
         program = folder / "fairseq-generate"
         program.write_text(f"#!{sys.executable}{PROGRAM}")
         program.chmod(0o755)
-        for name, text in (("stderr", ""), ("status", "0")):
+        output4, output2 = printed(WORSE, TOKENS), printed(TOKENS, TOKENS)
+        for name, text in (("stderr", ""), ("status", "0"), ("output4", output4), ("output2", output2)):
             (folder / name).write_text(text)
-        for beam, output in outputs.items():
-            (folder / f"output{beam}").write_bytes(output.encode())
 
     def arguments(self, *options):
         """Those of ``pipeline.scoring.score``."""

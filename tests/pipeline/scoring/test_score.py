@@ -1,6 +1,7 @@
 """The command: what is written, what is done once and what makes it anew, and what is refused."""
 
 import argparse
+import os
 
 import pytest
 import torch
@@ -15,7 +16,13 @@ from pipeline.scoring.statistics import COLUMNS, bleu, rows
 from pipeline.steps import stamp_path
 
 from ...disks import read_only
-from .fake import SENTENCES, TOKENS, WORSE, printed, refused
+from .fake import SENTENCES, TOKENS, WORSE, FakeRun, printed, refused
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return FakeRun(tmp_path)
 
 
 def named(data):
