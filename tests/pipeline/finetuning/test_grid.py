@@ -31,7 +31,9 @@ def test_flags_that_contradict_the_schedule_are_refused():
     check_flags(flags_in(["--clip-norm", "0", "--lr-scheduler", "fixed", "--dropout", "0.2"]), FIXED)
 
 
-@pytest.mark.parametrize("entry", ["lr = 1e-5", "warmup-updates = 9", "update-freq = 2", "stop-min-lr = 1"])
+@pytest.mark.parametrize(
+    "entry", ["lr = 1e-5", "warmup-updates = 9", "update-freq = 2", "patience = 1", "stop-min-lr = 1"]
+)
 def test_entries_of_a_recipe_that_would_count_for_nothing_or_contradict_the_schedule_are_refused(tmp_path, entry):
     (tmp_path / "own.toml").write_text(f"extends = 'glue'\n[train]\nbatch-size = 16\n{entry}\n")
     args = parse(["RTE", *f"--run {tmp_path} --data {tmp_path} --recipe {tmp_path}/own.toml".split()])
