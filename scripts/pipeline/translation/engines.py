@@ -23,6 +23,9 @@ from ..command import LONGEST, say
 from ..files import read_json
 from ..provenance import cpu_info
 
+TOKENS = 4000
+"""Padded source tokens to translate at once."""
+
 WORKER_TOKENS = 1000
 """Padded source tokens that a worker of CTranslate2 translates at once on a CPU; more were slower (two workers of one
 thread each, int8: 752 words a second with 1,000, 491 with 4,000; 659 with one worker of two threads)."""
@@ -39,8 +42,6 @@ class Search:
     """Hypotheses kept."""
     lenpen: float = 0.6
     """Exponent of the length in the score of a hypothesis."""
-    max_tokens: int = 4000
-    """Padded source tokens to translate at once."""
     limit: int = LONGEST
     """Tokens of a translation before ``</s>``, at most."""
     separator: str = ""
@@ -57,8 +58,7 @@ class FairseqEngine:
 
     def __init__(self, folder: Path, direction: Direction, search: Search) -> None:
         named = overrides(folder, direction)  # which the checkpoint may lack
-        most = search.max_tokens
-        self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=most, **named)
+        self.hub = RoFormerModel.from_pretrained(str(folder), CHECKPOINT, ".", max_tokens=TOKENS, **named)
         self.hub.task = FastTranslationTask(self.hub.cfg.task, self.hub.src_dict, self.hub.tgt_dict)
         words = (self.hub.src_dict, self.hub.tgt_dict)
         if search.separator and all(search.separator in side.indices for side in words):
@@ -79,8 +79,7 @@ class FairseqEngine:
 
     def search(self, sources: Sequence[str]) -> Found:
         tokens, options = [self.hub.binarize(f"{self.direction.source_tag} {each}") for each in sources], self.options
-        most = max([options.max_tokens, *map(len, tokens)])  # fairseq refuses a longer source
-        self.hub.cfg.dataset.max_tokens = most
+        self.hub.cfg.dataset.max_tokens = max([TOKENS, *map(len, tokens)])  # fairseq refuses a longer source
         results = self.hub.generate(tokens, beam=options.beam, lenpen=options.lenpen, max_len_b=self.max_length)
         found = [hypotheses[0]["tokens"] for hypotheses in results]
         first = bool(self.direction.target_tag)
@@ -117,7 +116,7 @@ class CTranslate2Engine:
         if self.translator.device == "cpu" and saturates(quantization):
             say(f"this processor has no VNNI, without which {quantization} is less exact: compare BLEU without it")
         self.max_length = min(search.limit, int(config["max_target_positions"]) - 1)
-        self.max_tokens = search.max_tokens if on_gpu else min(search.max_tokens, WORKER_TOKENS)
+        self.max_tokens = TOKENS if on_gpu else WORKER_TOKENS
         self.options = {**search_options(search.beam, search.lenpen, self.max_length), "batch_type": "tokens"}
 
     def search(self, sources: Sequence[str]) -> Found:
