@@ -55,12 +55,14 @@ def _hear_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
+def three_sets(folder):
+    """Options that name the training, validation and test set in a folder."""
+    return [f"--{name}={folder / name}" for name in ("train", "valid", "test")]
+
+
 def prepare(corpus, out, *options):
-    return run(
-        *["scripts/prepare.sh", "--train", corpus / "train", "--valid", corpus / "valid", "--test", corpus / "test"],
-        *["--test", corpus / "test_long", "--merges", 100, "--ratio", 3, "--workers", 1, "--out", out],
-        *options,
-    )
+    usual = ["--test", corpus / "test_long", "--merges", 100, "--ratio", 3, "--workers", 1, "--out", out]
+    return run("scripts/prepare.sh", *three_sets(corpus), *usual, *options)
 
 
 def fairseq(tool, data, *options, **kwargs):

@@ -8,7 +8,7 @@ import pytest
 from pipeline.text.segments import SEPARATOR, join_segments, split_segments
 from pipeline.translation.translator import Translator
 
-from ..commands import ROOT, one_line, run
+from ..commands import ROOT, one_line, run, three_sets
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +25,8 @@ def documents(tmp_path_factory):
             lines = (ROOT / f"data/demo/{name}.{lang}").read_text(encoding="utf-8").splitlines()[:100]
             texts = ["\n".join(lines[start : start + 5]) for start in range(0, 100, 5)]
             (folder / f"{name}.{lang}").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", folder / name)]
     data, model = folder / "data", folder / "run"
-    run("scripts/prepare.sh", *sets, "--document-tokens", 40, "--merges", 100, "--out", data)
+    run("scripts/prepare.sh", *three_sets(folder), "--document-tokens", 40, "--merges", 100, "--out", data)
     run("scripts/train.sh", "--data", data, "--out", model, *TRAIN, "--", *LENGTHS, "--max-tokens", 2000)
     run("scripts/average.sh", "--run", model, "--data", data, "--last", 2)
     return data, model
@@ -49,10 +48,9 @@ def test_a_folder_has_growing_blocks_sentences_alone_and_blocks_of_each_test_set
 
 def test_the_same_text_is_prepared_anew_as_documents_and_as_sentences(documents, tmp_path):
     """In one folder, by a user who forgot the option."""
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", documents[0].parent / name)]
     out = shutil.copytree(documents[0], tmp_path / "data")
     for options, pairs in (([], 119), (["--document-tokens", 40], 100)):
-        run("scripts/prepare.sh", *sets, *options, "--merges", 100, "--out", out)
+        run("scripts/prepare.sh", *three_sets(documents[0].parent), *options, "--merges", 100, "--out", out)
         info = json.loads((out / "prepare.json").read_text())
         assert info["pairs"]["train"] == pairs and ("documents" in info) == bool(options)
         assert ("" in (out / "bpe/train.clean.en").read_text(encoding="utf-8").splitlines()) == bool(options)
@@ -86,8 +84,8 @@ def test_a_text_keeps_its_lines(documents, engine):
 
 def test_documents_need_a_model_of_documents_whose_dictionaries_get_the_separator(documents, trained, tmp_path):
     one_line(run("scripts/translate.sh", trained, "--documents", input="a\n", fails=True), "leave out --documents")
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", documents[0].parent / name)]
-    run("scripts/prepare.sh", *sets, "--document-tokens", 40, "--like", trained, "--out", tmp_path / "data")
+    like = ["--document-tokens", 40, "--like", trained, "--out", tmp_path / "data"]
+    run("scripts/prepare.sh", *three_sets(documents[0].parent), *like)
     for lang in ("en", "de"):
         old, new = (folder / f"dict.{lang}.txt" for folder in (trained, tmp_path / "data/bin"))
         assert new.read_text(encoding="utf-8") == old.read_text(encoding="utf-8") + "<sep> 0\n"

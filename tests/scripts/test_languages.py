@@ -10,7 +10,7 @@ from fairseq_rope.translation import RoFormerModel
 from pipeline.files import read_lines
 from pipeline.text import TEXTS
 
-from ..commands import SMALL, run
+from ..commands import SMALL, run, three_sets
 from ..pipeline.chinese import chinese
 
 MODEL = TEXTS["sentencepiece"].codes
@@ -35,9 +35,8 @@ def raw(corpus, tmp_path_factory):
 @pytest.fixture(scope="module")
 def data(raw, tmp_path_factory):
     out = tmp_path_factory.mktemp("chinese") / "data"
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", raw / name)]
     languages = ["--source", "en-GB", "--target", "zh-CN", "--subwords", "sentencepiece"]
-    run("scripts/prepare.sh", *sets, *languages, "--workers", 2, "--out", out)
+    run("scripts/prepare.sh", *three_sets(raw), *languages, "--workers", 2, "--out", out)
     return out
 
 

@@ -14,7 +14,7 @@ from pipeline.corpus import prepare as pipeline
 from pipeline.corpus import prepare_text
 from pipeline.settings import data_line
 
-from ..commands import one_line, prepare, run, start
+from ..commands import one_line, prepare, run, start, three_sets
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_what_a_preparation_must_not_destroy_is_refused(corpus, data, tmp_path):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw/notes").write_text("mine")
     copy = shutil.copytree(data, tmp_path / "data")
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(copy / "raw" / name))]
+    sets = three_sets(copy / "raw")
     text = ["--hold-out", "5", "--train", str(corpus / "train.en"), "--out", str(tmp_path)]
     own = ["--binarized", str(copy / "bin"), "--subwords", "none", "--out", str(copy)]
     for module, words in (
@@ -77,10 +77,9 @@ def test_what_a_preparation_must_not_destroy_is_refused(corpus, data, tmp_path):
 
 def test_a_kill_at_any_moment_leaves_what_a_rerun_completes(corpus, data, tmp_path):
     killed = tmp_path / "killed"
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", corpus / name)]
     options = ["--test", corpus / "test_long", "--merges", 100, "--ratio", 3, "--workers", 2, "--out", killed]
     for moment in ("tok.tmp/train.de", "tok/test.de", "bpe.tmp/train.en", "bin.tmp/train.*.bin"):
-        process = start("scripts/prepare.sh", *sets, *options)
+        process = start("scripts/prepare.sh", *three_sets(corpus), *options)
         while not list(killed.glob(moment)) and process.poll() is None:
             time.sleep(0.005)
         assert process.poll() is None, moment
@@ -100,7 +99,7 @@ def test_new_text_is_split_like_old_text(corpus, tmp_path, subwords):
     more = (
         ["--merges", 100, "--vocabulary-threshold", 2, "--keep-hyphens"] if subwords == "bpe" else ["--vocabulary", 200]
     )
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", corpus / name)]
+    sets = three_sets(corpus)
     run("scripts/prepare.sh", *sets, "--out", old, "--subwords", subwords, *more)
     run("scripts/prepare.sh", *sets, "--out", again, "--like", old)
     for file in (old / "bin").iterdir():

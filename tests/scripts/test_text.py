@@ -10,7 +10,7 @@ from fairseq_rope.checkpoints.files import load_checkpoint
 from pipeline.files import read_json, sha256, write_json
 from pipeline.finetuning.finetune import FineTuning, parse
 
-from ..commands import ROOT, one_line, run
+from ..commands import ROOT, one_line, run, three_sets
 
 pytestmark = pytest.mark.slow
 
@@ -104,11 +104,10 @@ def test_the_masks_of_an_evaluation_are_not_those_of_the_training(masked, tmp_pa
 def test_a_test_set_that_came_later_is_evaluated(masked, corpus, tmp_path):
     trained = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "run")
     (tmp_path / "later.en").write_text("".join((corpus / "valid.en").read_text().splitlines(keepends=True)[3:20]))
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", corpus / name)]
     for merges in (90, 100):
         out = tmp_path / f"data{merges}"
         prepare = ["--test", tmp_path / "later.en", "--merges", merges, "--workers", 1, "--out", out]
-        run("scripts/prepare_text.sh", *sets, *prepare)
+        run("scripts/prepare_text.sh", *three_sets(corpus), *prepare)
     evaluate = ["scripts/evaluate.sh", "--run", trained, "--subset", "test1", "--data"]
     one_line(run(*evaluate, tmp_path / "data90", fails=True), "was trained on other data")
     run(*evaluate, tmp_path / "data100")

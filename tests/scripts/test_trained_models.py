@@ -16,7 +16,7 @@ from pipeline.translation.engines import Search
 from pipeline.translation.translator import Translator
 
 from ..checkpoints import test_m2m100, test_marian
-from ..commands import run
+from ..commands import run, three_sets
 
 pytestmark = pytest.mark.slow
 
@@ -76,8 +76,7 @@ def test_a_converted_model_trains_on_from_where_it_is(kind, position, corpus, tm
     for name in ("train", "valid", "test"):
         for lang, end in zip(langs, ("en", "de")):
             shutil.copy(corpus / f"{name}.{end}", tmp_path / f"{name}.{lang}")
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", tmp_path / name)]
-    prepare = ["scripts/prepare.sh", *sets, "--like", ours, "--workers", 1, "--out", data]
+    prepare = ["scripts/prepare.sh", *three_sets(tmp_path), "--like", ours, "--workers", 1, "--out", data]
     run(*prepare, "--source", langs[0], "--target", langs[1])
     valid = load(data / "bin", *langs, "valid")
     assert (torch.cat([valid[i]["source"] for i in range(len(valid))]) == valid.src_dict.unk()).float().mean() < 0.01

@@ -15,6 +15,7 @@ from pipeline.text import TEXTS, moses_bpe, text_processing
 from pipeline.text import sentencepiece as pieces
 from pipeline.text.base import UNKNOWN, Text
 
+from ...commands import three_sets
 from ..chinese import chinese
 
 ENGLISH = ["The old king sees a dog.", "A man in a red shirt, on a ladder.", "It costs 5 % - or more (mostly)!"] * 20
@@ -82,7 +83,7 @@ class Frequent(Text):
 def test_a_new_way_is_a_class_and_a_line_of_the_registry(corpus, tmp_path, monkeypatch):
     """As CONTRIBUTING.md says. Pairs, text for language models, and text that is split like another follow from it."""
     monkeypatch.setitem(TEXTS, "frequent", Frequent)
-    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", f"{corpus}/{name}")]
+    sets = three_sets(corpus)
     first, again, text = (tmp_path / name for name in ("first", "again", "text"))
     prepare.main([*sets, "--subwords", "frequent", "--words", "3", "--out", str(first)])
     prepared = read_prepared(first, "")
