@@ -25,6 +25,7 @@ class Prepared(msgspec.Struct, frozen=True):
     subwords: str = "bpe"
     """How words were split, and joined again: one of :data:`.text.TEXTS`."""
     hyphens: Literal["split", "kept"] = "split"
+    """Whether words were split at hyphens."""
     vocabulary_threshold: int = 0
     """Subwords that are rarer than this on their side of the training set were split; 0: none."""
     sha256: Dict[str, str] = {}
@@ -43,11 +44,6 @@ class Prepared(msgspec.Struct, frozen=True):
     @property
     def is_text(self) -> bool:
         return self.kind == "text"
-
-    @property
-    def hyphens_kept(self) -> bool:
-        """Whether words were not split at hyphens."""
-        return self.hyphens == "kept"
 
     @property
     def from_text(self) -> bool:

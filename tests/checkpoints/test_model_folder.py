@@ -61,7 +61,7 @@ def test_a_source_longer_than_a_batch_is_a_batch_of_its_own(folder):
 
 def test_a_whole_folder_says_how_text_is_split(folder):
     prepared = read_prepared(folder, REMEDY)
-    assert prepared.hyphens_kept and prepared.vocabulary_threshold == 2
+    assert prepared.hyphens == "kept" and prepared.vocabulary_threshold == 2
     assert Translator(folder).processing.split(["w1-w2"]) == ["w@@ 1@@ -@@ w@@ 2"]
     (folder / "prepare.json").unlink()
     assert read_prepared(folder, REMEDY) == Prepared()

@@ -154,7 +154,7 @@ class MosesBPE(Text):
         return [self.codes, *(f"vocabulary.{lang}" for lang in langs if self.threshold)]
 
     def load(self, remedy: str, types: Sequence[str] = ()) -> None:
-        self.tokenize = Tokenizer(self.source, not self.prepared.hyphens_kept)
+        self.tokenize = Tokenizer(self.source, self.prepared.hyphens == "split")
         super().load(remedy, types)
         if threshold := self.prepared.vocabulary_threshold:
             keep_frequent(self.learned, self._file(f"vocabulary.{self.source}", remedy), threshold)

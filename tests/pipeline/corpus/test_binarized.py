@@ -54,7 +54,7 @@ def test_later_steps_find_what_prepare_sh_would_have_made(mine, tmp_path):
     out = taken(mine, "--test", mine / "test", "--valid", mine / "valid", "--codes", mine / "codes")
     assert read_languages(out) == ("en", "fr")
     prepared = read_prepared(out, "")
-    assert (prepared.subwords, prepared.hyphens_kept, prepared.split_by) == ("bpe", False, ["bpecodes"])
+    assert (prepared.subwords, prepared.hyphens, prepared.split_by) == ("bpe", "split", ["bpecodes"])
     assert (out / "bpecodes").read_text() == CODES
     for file in (mine / "bin").iterdir():
         assert (out / "bin" / file.name).read_bytes() == file.read_bytes()
@@ -68,9 +68,9 @@ def test_later_steps_find_what_prepare_sh_would_have_made(mine, tmp_path):
 
 
 def test_the_dictionaries_say_whether_words_were_split_at_hyphens(tmp_path):
-    for sign, kept in ((" @-@ ", False), ("-", True)):
-        mine = binarized(tmp_path / str(kept), sign)
-        assert read_prepared(taken(mine, "--codes", mine / "codes"), "").hyphens_kept == kept
+    for sign, hyphens in ((" @-@ ", "split"), ("-", "kept")):
+        mine = binarized(tmp_path / hyphens, sign)
+        assert read_prepared(taken(mine, "--codes", mine / "codes"), "").hyphens == hyphens
 
 
 def test_a_run_knows_the_data_by_their_files_alone(mine):
