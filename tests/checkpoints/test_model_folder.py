@@ -11,7 +11,7 @@ from fairseq_rope.translation import RoFormerModel
 from pipeline.command import Failure
 from pipeline.files import sha256
 from pipeline.prepared import Prepared, read_prepared
-from pipeline.translation.engines import Search
+from pipeline.translation import engines
 from pipeline.translation.translator import Translator
 
 from ..model_folders import run_folder
@@ -52,11 +52,12 @@ def refused(folder, message, opened=Translator):
     assert str(error.value).endswith(REMEDY)
 
 
-def test_a_source_longer_than_a_batch_is_a_batch_of_its_own(folder):
-    sentences = ["w1 w2 " * length for length in (1, 4, 2)]
-    short, whole = Translator(folder, Search(max_tokens=5)), Translator(folder)
-    sources = whole.split(sentences)
-    assert short.search(sources) == whole.search(sources)
+def test_a_source_longer_than_a_batch_is_a_batch_of_its_own(folder, monkeypatch):
+    translator = Translator(folder)
+    sources = translator.split(["w1 w2 " * length for length in (1, 4, 2)])
+    whole = translator.search(sources)
+    monkeypatch.setattr(engines, "TOKENS", 5)
+    assert translator.search(sources) == whole
 
 
 def test_a_whole_folder_says_how_text_is_split(folder):
