@@ -50,6 +50,10 @@ FEW = 16
 WORTH_CONVERTING = 12
 """Rows from which a weight in half precision without instructions may become fp32; for fewer, PyTorch is as fast."""
 
+is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+"""Whether ``torch.export`` traces a model: the program serves other batches, too. Older versions of PyTorch cannot tell
+it from ``torch.compile``."""
+
 _operators: Any = torch.ops.mkldnn
 _library: Optional[str] = None
 

@@ -12,10 +12,8 @@ from .attention.cache import Tail
 from .attention.packing import pack, places, unpack
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .positions import PositionEncoding, TokenPositions
+from .products import is_exporting
 from .unregistered import Unregistered
-
-_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # older versions lack the first
-"""Whether ``torch.export`` traces a stack: the program serves other batches too, and takes any as padded."""
 
 
 class PositionalTransformerEncoder(TransformerEncoderBase):
@@ -66,8 +64,8 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     ) -> Dict[str, List[Tensor]]:
         """As in fairseq's encoder, with the positions computed once and handed to every layer."""
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, T)
-        may_pack = self.packs and not return_all_hiddens and not _is_exporting()
-        pads = int(padding_mask.sum()) if may_pack else _is_exporting() or bool(padding_mask.any())
+        may_pack = self.packs and not return_all_hiddens and not is_exporting()
+        pads = int(padding_mask.sum()) if may_pack else is_exporting() or bool(padding_mask.any())
         has_pads = pads > 0
         packed = places(padding_mask, pads) if may_pack else None
         positions = self.position.positions_of(src_tokens)
@@ -179,7 +177,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         lengths = None
         if self.position.needs_source_lengths and encoder_out is not None:
             (lengths,) = encoder_out["src_lengths"]
-            if not _is_exporting():  # there, a source has one row, and the quotient would fix how many there are
+            if not is_exporting():  # there, a source has one row, and the quotient would fix how many there are
                 lengths = lengths.repeat_interleave(len(tokens) // len(lengths), dim=0)
         return self.position.positions_of(tokens, lengths)
 
@@ -233,7 +231,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         padding_mask = prev_output_tokens.eq(self.padding_idx)
         # under a causal mask, only padding sees padding on the right: the mask matters for the left
         if has_padding is None:
-            has_padding = _is_exporting() or bool((padding_mask[:, 0] if causal else padding_mask).any())
+            has_padding = is_exporting() or bool((padding_mask[:, 0] if causal else padding_mask).any())
         attention: Optional[Tensor] = None
         inner_states: List[Optional[Tensor]] = [x]
         for i, layer in enumerate(self.layers):

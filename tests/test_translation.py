@@ -56,16 +56,18 @@ def test_the_manual_states_what_each_encoding_adds():
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "position,dtype", [("tupe_r", torch.float), ("deberta", torch.float), ("shaw", torch.bfloat16)]
+    "position,dtype",
+    [*((name, torch.float) for name in ("tupe_r", "deberta", "fire", "linear")), ("shaw", torch.bfloat16)],
 )
 def test_the_manuals_export_of_encoder_and_decoder_serves_other_batches(position, dtype):
     page = (Path(__file__).parent.parent / "docs/export.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(import torch\n.*?)```", page, re.DOTALL)
-    model = build("roformer_tiny", encoder_layers=1, decoder_layers=1, decoder_position=position).to(dtype)
+    small = dict(encoder_layers=1, decoder_layers=1, max_target_positions=80)
+    model = build("roformer_tiny", decoder_position=position, **small).to(dtype)
     names = dict(model=model, source=pad(sentences(3, 8), left=2), prefix=decoder_input(sentences(3, 5, seed=2)))
     with torch.no_grad():
         exec(code, names)
-        for length in (2, 7, 20):
+        for length in (2, 7, 70):  # longer than a chunk of linear attention
             source, prefix = pad(sentences(2, 11), left=3), decoder_input(sentences(2, length, seed=2))
             logits, _ = names["decoder"].module()(prefix, names["encoder"].module()(source))
             near = FP32 if dtype is torch.float else {"rtol": 0.05, "atol": 0.05}

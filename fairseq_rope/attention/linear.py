@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..products import is_exporting
 from .cache import IncrementalState
 from .multihead import PositionalMultiheadAttention
 
@@ -92,6 +93,8 @@ def causal_product(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     It works in chunks: masked products within a chunk, plus the sum over the earlier chunks. This takes
     ``O(T (CHUNK + M) D)`` operations and ``O(T (CHUNK + M D / CHUNK))`` memory.
     """
+    if is_exporting():  # a program has a fixed number of chunks
+        return (q @ k.transpose(-2, -1)).tril() @ v
     length, size = q.size(2), min(CHUNK, q.size(2))
     padding = -length % size
     q, k, v = (F.pad(x, (0, 0, 0, padding)).unflatten(2, (-1, size)) for x in (q, k, v))  # (B, H, chunks, size, .)

@@ -58,7 +58,7 @@ class InterpolatedBiasEncoding(PositionEncoding):
         if is_read_at_once(keys) and torch.equal(keys, keys[:1].expand_as(keys)):
             queries, keys = queries[:1], keys[:1]
         drawn = key.below or key.gap > 1 or (self.training and self.config.shift)  # positions are no places
-        if len(keys) == 1 or queries.size(1) == 1 or drawn:  # one matrix for all sentences, or one row for each
+        if keys.size(0) == 1 or queries.size(1) == 1 or drawn:  # one matrix for all sentences, or one row for each
             return {"bias": self._bias(queries, keys).type_as(self.c)}
         places = torch.arange(length, device=keys.device)[None]  # each pair once, then distributed over the sentences
         pairs = self._bias(places, places).flatten(2)[0].t()  # (S * S, H)
