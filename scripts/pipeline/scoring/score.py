@@ -98,7 +98,9 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     if not prepared.from_text:  # the data line is then of the binarised files alone
         split_by = [data / name for name in prepared.split_by if (data / name).is_file()]
         steps.setting(" ".join([prepared.subwords, *map(sha256, split_by)]))
-    if not all(read_lines(sides[0])):
+    tokens_of = data / processing.tokens / f"{subset}.{source}"
+    tokenized = read_lines(tokens_of) if tokens_of.is_file() else []
+    if not all(tokenized or read_lines(sides[0])):
         steps.setting("empty sources have empty translations")
     tokens = standard_bleu(target).tokenizer.signature()  # raises Failure before anything is translated
     if tokens != "13a":
@@ -107,8 +109,6 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
         steps.setting("scored by document")
     if prepared.document_tokens or "--max-len-a" in flags_in(flags):  # whose limit is of the longest source of a batch
         steps.setting(f"batches of {options.max_tokens} tokens")
-    tokens_of = data / processing.tokens / f"{subset}.{source}"
-    tokenized = read_lines(tokens_of) if tokens_of.is_file() else []
     if (longest := max((len(line.split()) + 1 for line in tokenized), default=0)) > options.max_tokens:
         raise Failure(f"{subset} has a source of {longest:,} tokens: give --max-tokens {longest} or more")
 
@@ -128,7 +128,7 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
             limits += DOCUMENT_LENGTH
         generated = generate([*command, *limits, *flags], checkpoint, out, len(read_lines(sides[1])))
         counts = read_json(data / f"raw/{subset}.json") if prepared.document_tokens else None
-        texts, scores = score_text(generated, sides[0], sides[1], processing, counts)
+        texts, scores = score_text(generated, sides[0], sides[1], processing, counts, tokenized)
         if cut := count_cut(generated, [*limits, *flags], tokenized):
             say(f"{subset}: {cut} of {len(texts)} translations are as long as the search allows, and may be cut")
         settings = ", ".join([f"beam {options.beam}, lenpen {options.lenpen}", *([" ".join(flags)] if flags else [])])
@@ -164,17 +164,23 @@ def _check_overrides(checkpoint: Path, flags: Sequence[str]) -> None:
 
 
 def score_text(
-    generated: Path, source: Path, reference: Path, processing: Text, counts: Optional[Mapping[str, Any]] = None
+    generated: Path,
+    source: Path,
+    reference: Path,
+    processing: Text,
+    counts: Optional[Mapping[str, Any]] = None,
+    tokenized: Sequence[str] = (),
 ) -> Tuple[List[str], Dict[str, Any]]:
     """The translations in fairseq-generate's output as text, and their scores and statistics.
 
-    The translation of an empty source is empty, as in ``translate.sh``, whatever the model makes of ``</s>``.
+    The translation of a source without tokens is empty, as in ``translate.sh``, whatever the model makes of ``</s>``.
 
     Args:
         generated: fairseq-generate's output.
         source, reference: the raw text.
         processing: turns the output into text.
         counts: the content of ``raw/SET.json``, if the lines are blocks of documents: documents are then scored.
+        tokenized: the tokens of each source; if there are none, its text says whether it is empty.
 
     Raises:
         Failure: the output is not complete, or does not belong to these files.
@@ -186,7 +192,7 @@ def score_text(
     read = read_generated(generated, len(references))
     text = processing.text if counts is None else processing.blocks
     check_raw(text(read.targets), references, reference, "run scripts/prepare.sh again, on this text")
-    texts = [text if line else "" for text, line in zip(text(read.hypotheses), sources)]
+    texts = [text if line else "" for text, line in zip(text(read.hypotheses), tokenized or sources)]
     to_score = Texts(sources, texts, references, lang)
     if counts is not None:
         to_score = by_document(to_score, counts)

@@ -21,12 +21,13 @@ def written(tmp_path, text):
     return path
 
 
-def scored(tmp_path, text, reference, source=None):
+def scored(tmp_path, text, reference, source=None, tokenized=()):
     """The translations in this output, and their scores."""
     for name, content in (("ref", reference), ("source", source or "x\n" * len(reference.rstrip("\n").split("\n")))):
         (tmp_path / name).write_bytes(content.encode())
     processing = MosesBPE(tmp_path, Prepared(), "en", "de")
-    texts, result = score_text(written(tmp_path, text), tmp_path / "source", tmp_path / "ref", processing)
+    sides = tmp_path / "source", tmp_path / "ref"
+    texts, result = score_text(written(tmp_path, text), *sides, processing, tokenized=tokenized)
     return texts, result["scores"]
 
 
@@ -46,9 +47,12 @@ def test_an_empty_hypothesis_is_an_empty_line(tmp_path, empty):
     assert read_generated(written(tmp_path, "\n".join(lines)), 3) == Generated(["a", "", "c"], ["a", "b", "c"], 0.0)
 
 
-def test_the_translation_of_an_empty_source_is_empty(tmp_path):
-    texts, _ = scored(tmp_path, WHOLE, "".join(f"{line}\n" for line in SENTENCES), "x\n\nx\n")
-    assert texts == [SENTENCES[0], "", SENTENCES[2]]
+def test_the_translation_of_a_source_without_tokens_is_empty(tmp_path):
+    """An empty one, or one of characters that the splitting removes."""
+    references = "".join(f"{line}\n" for line in SENTENCES)
+    for source, tokenized in (("x\n\nx\n", ()), ("x\n\u200b\nx\n", ["x", "", "x"])):
+        texts, _ = scored(tmp_path, WHOLE, references, source, tokenized)
+        assert texts == [SENTENCES[0], "", SENTENCES[2]]
 
 
 def test_hypotheses_at_the_limit_of_their_length_are_counted(tmp_path):
