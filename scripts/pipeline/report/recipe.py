@@ -22,7 +22,9 @@ class Recipe:
         self.name = name
         self.systems = group(results)
         """The best first."""
-        self.unfinished = [result for result in results if result.unfinished]
+        done = {_run(result) for result in results if not result.unfinished}
+        self.unfinished = [result for result in results if result.unfinished and _run(result) not in done]
+        """Those that finished on no machine."""
         tests, self.validation = evaluation_sets(self.systems)
         self.tests = tests or ["test"]
         """The first one ranks."""
@@ -93,6 +95,11 @@ class Recipe:
     def short(self, system: System) -> str:
         """The name of a system without :attr:`size`."""
         return system.name.replace(self.size, "", 1)
+
+
+def _run(result: Result) -> Tuple[str, int, str]:
+    """What tells a run of a recipe from others, on any machine."""
+    return result.name, result.seed, result.settings
 
 
 class Report(NamedTuple):

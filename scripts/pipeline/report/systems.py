@@ -147,7 +147,8 @@ def usable(results: Sequence[Result]) -> Tuple[List[Result], List[str]]:
         own = {(result.recipe, name): (result.file, _text(result, test)) for name, test in result.tests.items()}
         other = next((key for key, (_, text) in own.items() if texts.get(key, ("", text))[1] != text), None)
         if other:
-            broken.append(f"{result.file} has another text in {other[1]} than {texts[other][0]}: score one again")
+            again = f"{'tune' if result.grid else 'score'} one again"
+            broken.append(f"{result.file} has another text in {other[1]} than {texts[other][0]}: {again}")
         else:
             kept.append(result)
             texts = {**own, **texts}

@@ -71,6 +71,15 @@ def test_runs_that_did_not_finish_count_for_nothing(tmp_path):
     assert list(named(made)[ROTARY].runs) == [1] and [run.seed for run in made.unfinished] == [2]
 
 
+def test_a_run_that_finished_elsewhere_is_not_unfinished(tmp_path):
+    for here, seed, settings in (("a", 1, "train x"), ("a", 2, "train x"), ("a", 3, "train y"), ("b", 1, "train x")):
+        more = {"settings": settings, **({"unfinished": "killed"} if here == "a" else {})}
+        result(tmp_path / here, ROTARY, seed, more=more)
+    result(tmp_path / "b", ROTARY, 3, more={"settings": "train x"})
+    (made,) = read_report([tmp_path / "a", tmp_path / "b"]).recipes
+    assert [run.seed for run in made.unfinished] == [2, 3]
+
+
 def test_of_another_text_under_one_name_the_later_file_is_left_out(tmp_path, capsys):
     result(tmp_path, ROTARY, test=0.1)
     other = {**scored("test", 0.3), "statistics": dict(scored("test", 0.3)["statistics"])}
@@ -114,4 +123,5 @@ def test_a_fine_tuning_on_other_examples_is_left_out(tmp_path, capsys):
         path = tuned(tmp_path, ROTARY, "CoLA", seed, matthews=20.0 + seed)
     altered(path, lambda made: made["data"].update(examples={"train": 40, "valid": 9}))
     assert named(recipe(path.parent))[ROTARY].scores("CoLA", "matthews") == {1: 21.0}
-    assert f"{path} has another text in CoLA" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{path} has another text in CoLA" in said and "tune" in said
