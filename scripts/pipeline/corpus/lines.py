@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import ExitStack
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from tqdm import tqdm
 
@@ -28,12 +28,26 @@ def find(prefix: str, end: str, remedy: str = "check the folder and the language
     """The file ``PREFIX.END``, or ``PREFIX.END.gz``; the end is mostly a language.
 
     Raises:
-        Failure: both are missing.
+        Failure: both are missing, or they have different text.
     """
-    for name in (f"{prefix}.{end}", f"{prefix}.{end}.gz"):
-        if Path(name).is_file():
-            return Path(name)
+    for path in each_once([Path(f"{prefix}.{end}"), Path(f"{prefix}.{end}.gz")]):
+        return path
     raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
+
+
+def each_once(paths: Iterable[Path]) -> List[Path]:
+    """The files among these paths, without ``FILE.gz`` where ``FILE`` is, too, as after ``gunzip --keep``.
+
+    Raises:
+        Failure: the two have different text.
+    """
+    files = [path for path in paths if path.is_file()]
+    packed = {path: path.with_name(f"{path.name}.gz") for path in files}
+    twice = {path: other for path, other in packed.items() if other in packed}
+    for path, other in twice.items():
+        if any(one != another for one, another in zip_longest(raw_lines(path), raw_lines(other))):
+            raise Failure(f"{path} and {other} have different text: remove one")
+    return [path for path in files if path not in twice.values()]
 
 
 def lines(path: Path) -> Iterator[str]:

@@ -33,6 +33,17 @@ def test_only_a_newline_ends_a_line_also_in_gzipped_files(tmp_path):
     assert read(out) == ["ä b\nc d e\nf\n", "x\ny z\n\ufeff\n"]
 
 
+def test_a_gzipped_file_beside_its_plain_one_has_the_same_text_or_is_refused(tmp_path):
+    prefix, out = write(tmp_path, "a\nb\n", "x\ny\n")
+    packed = tmp_path / "in.en.gz"
+    packed.write_bytes(gzip.compress(b"a\nb\n"))
+    assert copy(prefix, out, LANGS) == 2
+    for other in (b"a\nc\n", b"a\nb\nc\n"):
+        packed.write_bytes(gzip.compress(other))
+        with pytest.raises(Failure, match=r"in\.en and .*in\.en\.gz .*remove one"):
+            copy(prefix, out, LANGS)
+
+
 @pytest.mark.parametrize(
     "en,de,message",
     [
