@@ -22,10 +22,10 @@ RESERVED = (
     *(*IN_RECIPES, "--seed", "--arch", "--save-dir", "--keep-interval-updates", "--user-dir", "--log-format"),
     *("--source-lang", "--target-lang", "--no-save", "--restore-file", "--no-last-checkpoints"),
     *("--reset-optimizer", "--reset-dataloader", "--reset-lr-scheduler", "--reset-meters"),
-    *("--checkpoint-suffix", "--no-save-optimizer-state", "--max-epoch", "--stop-min-lr"),
+    *("--checkpoint-suffix", "--no-save-optimizer-state", "--max-epoch", "--stop-min-lr", "--stop-time-hours"),
 )
 """Flags of fairseq-train that the scripts set themselves, that would contradict the settings of the run, or that would
-end it between two checkpoints."""
+end it between two checkpoints, where another machine would not."""
 
 BEGIN_WITH = ("--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path")
 """Flags that name files with first values of parameters."""

@@ -49,7 +49,7 @@ FIXED = (
     *(*RESERVED, *(f"--{name}" for name in BATCH), "--required-batch-size-multiple"),
     *("--regression-target", "--init-token", "--separator-token", "--classification-head-name", "--ranking-head-name"),
     *("--criterion", "--num-classes", "--max-positions", "--lr", "--warmup-updates", "--total-num-update"),
-    *("--finetune-from-model", "--stop-time-hours", "--patience"),
+    *("--finetune-from-model", "--patience"),
 )
 """Flags that are set here, that would contradict the schedule of learning rates or the task, or that need a validation,
 of which a fine-tuning has none."""

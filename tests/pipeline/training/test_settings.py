@@ -110,7 +110,8 @@ def test_a_result_has_the_line_of_the_data_that_were_scored(data):
 
 
 def test_flags_that_would_spoil_a_training_are_refused(data):
-    for flag in ("--no-save-optimizer-state", "--lr-scheduler=reduce_lr_on_plateau", "--seed=2", "--max-update"):
+    own = ("--no-save-optimizer-state", "--seed=2", "--max-update", "--stop-time-hours=9")
+    for flag in (*own, "--lr-scheduler=reduce_lr_on_plateau"):
         with pytest.raises(Failure, match=flag.split("=")[0]):
             training(data, "--", flag)
 
