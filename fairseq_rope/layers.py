@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from .attention import SELF_ATTENTION, EncoderAttention, IncrementalState, PositionalMultiheadAttention
 from .positions import PositionEncoding
-from .unregistered import Unregistered
 
 FAST_PATH_COPIES = tuple(
     f"{module}_{kind}" for module in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias")
@@ -27,7 +26,7 @@ class PositionalEncoderLayer(TransformerEncoderLayerBase):
     """
 
     def __init__(self, cfg: Any, position: PositionEncoding) -> None:
-        self._shared_position = Unregistered(position)
+        self._shared_position = (position,)  # the stack registers it
         super().__init__(cfg)
         self.can_use_fastpath = False
         _use_swish(self, cfg)
@@ -58,7 +57,7 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
     """A decoder layer whose self-attention knows positions; its attention to the encoder does not."""
 
     def __init__(self, cfg: Any, position: PositionEncoding, no_encoder_attn: bool = False) -> None:
-        self._shared_position = Unregistered(position)
+        self._shared_position = (position,)  # the stack registers it
         super().__init__(cfg, no_encoder_attn)
         self.need_attn = False  # attention weights only when they are asked for
         _use_swish(self, cfg)
@@ -116,7 +115,7 @@ def _use_swish(layer: Any, cfg: Any) -> None:
 
 
 def _build_attention(layer: Any, embed_dim: int, cfg: Any, side: Any, **kwargs: Any) -> PositionalMultiheadAttention:
-    encoding: PositionEncoding = layer._shared_position.module
+    encoding: PositionEncoding = layer._shared_position[0]
     return SELF_ATTENTION[encoding.attention](
         embed_dim,
         side.attention_heads,

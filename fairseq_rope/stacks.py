@@ -13,7 +13,6 @@ from .attention.packing import pack, places, unpack
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .positions import PositionEncoding, TokenPositions
 from .products import is_exporting
-from .unregistered import Unregistered
 
 
 class PositionalTransformerEncoder(TransformerEncoderBase):
@@ -26,13 +25,13 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
     """
 
     def __init__(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding, position: PositionEncoding) -> None:
-        self._shared_position = Unregistered(position)  # super() builds the layers, before a module can be registered
+        self._shared_position = (position,)  # super() builds the layers, before a module can be registered
         cfg.no_token_positional_embeddings = True  # fairseq's own term is never added
         super().__init__(cfg, dictionary, embed_tokens)
         self.position = position
 
     def build_encoder_layer(self, cfg: Any) -> nn.Module:
-        return wrap_layer(PositionalEncoderLayer(cfg, self._shared_position.module), cfg)
+        return wrap_layer(PositionalEncoderLayer(cfg, self._shared_position[0]), cfg)
 
     def forward_embedding(
         self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None, positions: Optional[Tensor] = None
@@ -109,7 +108,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         position: PositionEncoding,
         no_encoder_attn: bool = False,
     ) -> None:
-        self._shared_position = Unregistered(position)
+        self._shared_position = (position,)
         cfg.no_token_positional_embeddings = True
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
         self.position = position
@@ -120,7 +119,7 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         """Copies of the weights, laid out for the steps of decoding (:mod:`.decoding.packed`)."""
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
-        return wrap_layer(PositionalDecoderLayer(cfg, self._shared_position.module, no_encoder_attn), cfg)
+        return wrap_layer(PositionalDecoderLayer(cfg, self._shared_position[0], no_encoder_attn), cfg)
 
     def build_output_projection(self, cfg: Any, dictionary: Any, embed_tokens: nn.Embedding) -> None:
         """As in fairseq; with ``--output-bias``, the logits have a bias."""

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from ..positions import PositionEncoding
 from ..products import matmul
-from ..unregistered import Unregistered
 from .cache import IncrementalState, KeyValueCache, Tail
 from .kernels import computes_in_fp32, precise, scaled_dot_product_attention
 from .masks import merge_masks, with_future
@@ -49,7 +48,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
             if kwargs.get(option):
                 raise ValueError(f"{option} cannot be combined with a position encoding: leave it unset")
         super().__init__(embed_dim, num_heads, self_attention=True, **kwargs)
-        self._shared_encoding = Unregistered(encoding)
+        self._shared_encoding = (encoding,)  # a tuple: nn.Module would register a module
         self.position = encoding.build_layer(self)
 
     def __prepare_scriptable__(self) -> NoReturn:
@@ -65,7 +64,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
 
     @property
     def encoding(self) -> PositionEncoding:
-        return self._shared_encoding.module
+        return self._shared_encoding[0]
 
     @contextmanager
     def at(self, context: Dict[str, Tensor], causal: bool = False, packed: Optional[Tensor] = None) -> Iterator[None]:

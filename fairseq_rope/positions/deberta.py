@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..products import matmul
-from ..unregistered import Unregistered
 from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import check_distance, distance_rows, of_pairs, products_with_rows
 
@@ -94,12 +93,12 @@ class ContentProjections(nn.Module):
 
     def __init__(self, attention: Any) -> None:
         super().__init__()
-        self._attention = Unregistered(attention)
+        self._attention = (attention,)
 
     @property
     def k_proj(self) -> nn.Linear:
-        return self._attention.module.k_proj
+        return self._attention[0].k_proj
 
     @property
     def q_proj(self) -> nn.Linear:
-        return self._attention.module.q_proj
+        return self._attention[0].q_proj
