@@ -27,14 +27,13 @@ from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 
 from . import info
-from .arguments import PROGRAM, Parser, number, png_file, whole_number
+from .arguments import PROGRAM, Parser, png_file, whole_number
 from .checkpoints.average import NUMBERED_BY, average_checkpoints, find_checkpoints
 from .checkpoints.convert import FORMS, change_model, convert_file
 from .checkpoints.files import save_checkpoint
 from .checkpoints.positions import LIMITS
 from .export import QUANTIZATIONS, export
 from .inspection import pictures
-from .inspection.terms import Rotation
 from .options import SIDES, add_position_args
 from .packages import package
 from .positions import POSITIONS
@@ -143,7 +142,7 @@ def _add_plot(commands: Any) -> None:
     what = "channels of a head, one line each (default: 128)"
     decay.add_argument("--rope-dim", type=whole_number(2), nargs="+", default=[128], metavar="N", help=what)
     what = "bases of the frequencies, one line each (default: 10000)"
-    decay.add_argument("--rope-base", type=number, nargs="+", default=[10000.0], metavar="X", help=what)
+    decay.add_argument("--rope-base", type=float, nargs="+", default=[10000.0], metavar="X", help=what)
     decay.add_argument("--max-distance", type=count, default=250, metavar="N", help="largest distance (default: 250)")
     tupe = kinds.add_parser("tupe", help="correlations of positions that TUPE learned (TUPE, Fig. 5)")
     bias = kinds.add_parser("bias", help="any encoding's effective position bias, measured on random words")
@@ -162,8 +161,7 @@ def _add_plot(commands: Any) -> None:
 def _plot(args: argparse.Namespace) -> str:
     package("matplotlib")
     if args.kind == "decay":
-        rotations = [Rotation(dim, base) for dim in args.rope_dim for base in args.rope_base]
-        figure = pictures.draw_decay(rotations, args.max_distance, "Long-term decay of RoPE")
+        figure = pictures.draw_decay(args.rope_dim, args.rope_base, args.max_distance)
     elif args.kind == "tupe":
         figure = pictures.draw_tupe(args.folder, args.side, args.length)
     else:

@@ -1,12 +1,10 @@
 """The arguments of the command ``fairseq-rope``: their parser, and the types that check them."""
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
 PROGRAM = "fairseq-rope"
-NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(e[0-9]+)?")
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,13 +26,6 @@ def whole_number(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
-
-
-def number(text: str) -> float:
-    """The type of an argument that is a number without a sign."""
-    if not NUMBER.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"must be a number, not '{text}'")
-    return float(text)
 
 
 def png_file(text: str) -> Path:

@@ -9,6 +9,7 @@
 :mod:`.terms` defines the numbers. RUN is a model folder, as ``scripts/average.sh`` makes it.
 """
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from ..checkpoints.files import replacing
 from .sides import encoding_name, stacks_of
-from .terms import Rotation, by_distance, load_model, long_term_decay, position_bias, tupe_correlations
+from .terms import by_distance, load_model, long_term_decay, position_bias, tupe_correlations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,15 +40,14 @@ def new_figure(width: float, height: float) -> "Figure":
     return figure
 
 
-def draw_decay(rotations: Sequence[Rotation], max_distance: int, heading: str = "") -> "Figure":
-    """Draws one line for each rotation: :func:`long_term_decay`."""
+def draw_decay(dims: Sequence[int], bases: Sequence[float], max_distance: int) -> "Figure":
+    """Draws one line for each number of channels and each base: :func:`long_term_decay`."""
     figure = new_figure(6.4, 4)
     axes = figure.subplots()
-    for rotation in rotations:
-        decay = long_term_decay(rotation.dim, rotation.base, max_distance, rotation.stretch)
-        axes.plot(decay.tolist(), label=str(rotation), lw=1.2)
-    axes.set(xlabel="relative distance, tokens", ylabel="relative upper bound", title=heading)
-    axes.set_xlim(0, max(max_distance, 1))
+    for dim, base in itertools.product(dims, bases):
+        axes.plot(long_term_decay(dim, base, max_distance).tolist(), label=f"d = {dim}, base {base:,.6g}", lw=1.2)
+    axes.set(xlabel="relative distance, tokens", ylabel="relative upper bound", title="Long-term decay of RoPE")
+    axes.set_xlim(0, max_distance)
     axes.set_ylim(bottom=0)
     axes.legend()
     return figure
@@ -103,8 +103,7 @@ def draw_distances(bias: Tensor, heading: str) -> "Figure":
 
 
 def _label(figure: "Figure", heading: str, below: str, left: str) -> None:
-    if heading:
-        figure.suptitle(heading, fontsize=11)
+    figure.suptitle(heading, fontsize=11)
     figure.supxlabel(below, fontsize=10)
     figure.supylabel(left, fontsize=10)
 

@@ -7,7 +7,7 @@ see a key. :mod:`.pictures` draws the results.
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -17,7 +17,6 @@ from ..attention import LinearAttention
 from ..checkpoints import model_folder
 from ..checkpoints.files import CheckpointError
 from ..positions import SideConfig, TokenPositions
-from ..positions.relative import LARGEST_DISTANCE
 from ..positions.rope import RotaryEncoding, RotaryOptions
 from ..positions.tupe import UntiedAbsoluteEncoding
 from .sides import attend, encoding_name, encoding_of, place_of_symbol, stack_of, stacks_of
@@ -27,19 +26,7 @@ SMALLEST_WEIGHT = torch.finfo(torch.float).tiny
 """The attention's weights are fp32: smaller ones count as this, unless they are so small in all sentences."""
 
 
-class Rotation(NamedTuple):
-    """What RoPE's decay depends on: the rotated channels of a head, the base, and the divisor of positions."""
-
-    dim: int
-    base: float
-    stretch: float = 1.0
-
-    def __str__(self) -> str:
-        stretched = f", positions / {self.stretch:g}" if self.stretch != 1 else ""
-        return f"d = {self.dim}, base {self.base:,.6g}{stretched}"
-
-
-def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 250, stretch: float = 1.0) -> Tensor:
+def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 250) -> Tensor:
     """The factor of RoPE's upper bound that depends on the distance (RoFormer eq. 29 and Fig. 2; arXiv eq. 37).
 
     ``1/(d/2) sum_m |S_m|``, m = 1..d/2, with ``S_m = sum_{n<m} exp(i * distance * theta_n)``: ``(max_distance + 1,)``,
@@ -49,16 +36,12 @@ def long_term_decay(dim: int = 128, base: float = 10000.0, max_distance: int = 2
         dim: d, the rotated channels of a head.
         base: base of the frequencies ``theta_n = base^(-2n/d)``.
         max_distance: the last distance, in tokens; the first is 0.
-        stretch: divisor of the positions.
 
     Raises:
-        ValueError: the dimension is odd, the base is not above 1, there is no distance, or the stretch is below 1.
+        ValueError: the dimension is odd, or the base is not above 1.
     """
-    if not 1 <= max_distance <= LARGEST_DISTANCE:
-        raise ValueError(f"--max-distance must be at least 1 and at most {LARGEST_DISTANCE}, not {max_distance}")
     config = SideConfig(dim, num_heads=1, max_positions=max_distance + 1, padding_idx=0, causal=False)
-    scaling = "none" if stretch == 1 else "linear"
-    encoding = RotaryEncoding(config, RotaryOptions(base=base, dim=dim, scaling=scaling, scaling_factor=stretch))
+    encoding = RotaryEncoding(config, RotaryOptions(base=base, dim=dim))
     terms = encoding.rotation(torch.arange(max_distance + 1)[None])[0, 0]  # (max_distance + 1, d/2)
     return terms.to(torch.complex128).cumsum(-1).abs().mean(-1)
 
