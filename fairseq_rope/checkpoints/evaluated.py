@@ -7,36 +7,29 @@ configuration to ``eval``, so a string in a foreign checkpoint can be a program.
 import argparse
 import ast
 import re
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Iterator, Tuple
 
 from omegaconf import Container, OmegaConf
 
-NUMBERS, LISTS, MAPPING, SWITCH = "numbers", "lists of numbers", "a dictionary", "True or False"
-TEXTS = "a tuple of strings"
-
-TYPES: Dict[str, Tuple[type, ...]] = {MAPPING: (dict,), TEXTS: (list, tuple)}
-"""What a literal must be; numbers, lists and switches (one for each layer) may be sums and products of literals."""
-
 EVALUATED = {
-    **dict.fromkeys(["adaptive_input_cutoff", "adaptive_softmax_cutoff"], NUMBERS),
-    **dict.fromkeys(["adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas"], NUMBERS),
-    **dict.fromkeys(["pipeline_balance", "pipeline_encoder_balance", "pipeline_decoder_balance"], NUMBERS),
-    **dict.fromkeys(["pipeline_devices", "pipeline_encoder_devices", "pipeline_decoder_devices"], NUMBERS),
-    **dict.fromkeys(["encoder_layers", "decoder_layers", "character_filters", "feature_encoder_spec"], LISTS),
-    **dict.fromkeys(["conv_feature_layers", "conv_aggregator_layers"], LISTS),
-    **dict.fromkeys(["encoder_attention", "decoder_attention", "self_attention", "project_input"], SWITCH),
-    **dict.fromkeys(["gated_attention", "downsample", "pretrained", "left_pad_source", "left_pad_target"], SWITCH),
+    *("adaptive_input_cutoff", "adaptive_softmax_cutoff"),
+    *("adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas"),
+    *("pipeline_balance", "pipeline_encoder_balance", "pipeline_decoder_balance"),
+    *("pipeline_devices", "pipeline_encoder_devices", "pipeline_decoder_devices"),
+    *("encoder_layers", "decoder_layers", "character_filters", "feature_encoder_spec"),
+    *("conv_feature_layers", "conv_aggregator_layers", "wer_args"),
+    *("encoder_attention", "decoder_attention", "self_attention", "project_input"),
+    *("gated_attention", "downsample", "pretrained", "left_pad_source", "left_pad_target"),
     # the first is that of one side, inside ``encoder`` or ``decoder``
-    **dict.fromkeys(["xformers_att_config", "encoder_xformers_att_config", "decoder_xformers_att_config"], MAPPING),
-    "wer_args": TEXTS,
+    *("xformers_att_config", "encoder_xformers_att_config", "decoder_xformers_att_config"),
 }
-"""Every option that fairseq 0.12 evaluates, to a description of its proper value."""
+"""Every option that fairseq 0.12 evaluates."""
 
 RESOLVER = re.compile(r"\$\{(?![^{}:$]*\})")
 """A string that OmegaConf would evaluate, such as ``${oc.env:HOME}`` or ``${${name}:HOME}``: all but the plain name of
 another option. fairseq saves resolved configurations."""
 
-_LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
+_LITERAL = (ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp, ast.USub, ast.Load)
 _COMPUTED = (ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div)  # convolutional models have "[(512, 3)] * 20"
 
 
@@ -47,13 +40,13 @@ def check_evaluated(*configurations: Any) -> None:
         configurations: dictionaries, namespaces or OmegaConf's containers, nested in any way, or None.
 
     Raises:
-        ValueError: such an option is a string but not a literal of its type, or OmegaConf would evaluate a string.
+        ValueError: such an option is a string but no literal, or OmegaConf would evaluate a string.
     """
     for name, value in _options(configurations):
-        if isinstance(value, (str, bytes)) and name in EVALUATED and not _is_proper(value, EVALUATED[name]):
+        if isinstance(value, (str, bytes)) and name in EVALUATED and not _is_literal(value):
             raise ValueError(
-                f"refused: its option {name} is not {EVALUATED[name]} but {_shortened(value)}, which fairseq would run "
-                "as Python; use a checkpoint from a source that you trust"
+                f"refused: its option {name} is {_shortened(value)}, which fairseq would run as Python; use a "
+                "checkpoint from a source that you trust"
             )
         if isinstance(value, str) and RESOLVER.search(value):
             raise ValueError(
@@ -79,16 +72,10 @@ def _options(value: Any) -> Iterator[Tuple[str, Any]]:
             yield str(name), value
 
 
-def _is_proper(value: Any, kind: str) -> bool:
-    """Whether ``eval`` would only read ``value``, and find what the option should be."""
+def _is_literal(value: Any) -> bool:
+    """Whether ``eval`` would only read ``value``: literals, and sums and products of them."""
     try:
-        if kind in TYPES:
-            return isinstance(ast.literal_eval(value), TYPES[kind])
-        nodes = list(ast.walk(ast.parse(value, mode="eval")))
-        constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
-        if kind == NUMBERS and not all(isinstance(constant, (int, float)) for constant in constants):
-            return False
-        return all(isinstance(node, _LITERAL + _COMPUTED) for node in nodes)
+        return all(isinstance(node, _LITERAL + _COMPUTED) for node in ast.walk(ast.parse(value, mode="eval")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # Python cannot read the text
         return False
 
