@@ -37,11 +37,11 @@ def test_a_gzipped_file_beside_its_plain_one_has_the_same_text_or_is_refused(tmp
     prefix, out = write(tmp_path, "a\nb\n", "x\ny\n")
     packed = tmp_path / "in.en.gz"
     packed.write_bytes(gzip.compress(b"a\nb\n"))
-    assert copy(prefix, out, LANGS) == 2
+    assert copy_pairs(prefix, out, LANGS) == {"pairs": 2}
     for other in (b"a\nc\n", b"a\nb\nc\n"):
         packed.write_bytes(gzip.compress(other))
         with pytest.raises(Failure, match=r"in\.en and .*in\.en\.gz .*remove one"):
-            copy(prefix, out, LANGS)
+            copy_pairs(prefix, out, LANGS)
 
 
 @pytest.mark.parametrize(
