@@ -18,7 +18,6 @@ from .rope import RotaryEncoding, RotaryOptions
 
 FEATURE_MAPS = ("elu", "favor")
 SMALLEST_FEATURE = 1e-6  # added to random features, the value of Performer's authors
-MOST_FEATURES = 65536  # more would be a mistake
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,8 @@ class FeatureMapEncoding(PositionEncoding):
             )
         if options.features and options.feature_map != "favor":
             raise ValueError("--linear-features needs --linear-feature-map favor")
-        if not 0 <= options.features <= MOST_FEATURES or options.features % 2:
-            raise ValueError(
-                f"--linear-features must be even, positive and at most {MOST_FEATURES}, not {options.features}"
-            )
+        if options.features < 0 or options.features % 2:
+            raise ValueError(f"--linear-features must be even and positive, not {options.features}")
         super().__init__(config, options)
 
     def width(self) -> int:
