@@ -19,10 +19,10 @@ from .parameters import Parameters
 class Expression(NamedTuple):
     """How the engine computes one encoding."""
 
-    options: Callable[[Any], Dict[str, Any]]
+    options: Callable[[Any], Dict[str, Any]] = lambda position: {}
     """The encoding, to keyword arguments of the engine's specification of a stack."""
 
-    fill: Callable[[Any, Any, Parameters], None]
+    fill: Callable[[Any, Any, Parameters], None] = lambda spec, position, parameters: None
     """Fills the specification of a stack (1st argument) for an encoding (2nd) from its parameters (3rd)."""
 
 
@@ -39,14 +39,6 @@ def expression(position: PositionEncoding) -> Expression:
             "use fairseq"
         )
     return EXPRESSIBLE[name]
-
-
-def _no_options(position: Any) -> Dict[str, Any]:
-    return {}
-
-
-def _nothing(spec: Any, position: Any, parameters: Parameters) -> None:
-    pass
 
 
 def _set_rows(spec: Any, rows: Tensor) -> None:
@@ -103,10 +95,6 @@ def _fill_shaw(spec: Any, position: Any, parameters: Parameters) -> None:
         )
 
 
-def _t5_options(position: Any) -> Dict[str, Any]:
-    return {"relative_attention_bias": True}
-
-
 def _fill_t5(spec: Any, position: Any, parameters: Parameters) -> None:
     """Fills the first layer's table: the engine hands it on to the other layers, which share it here too."""
     table = parameters.take(f"{position.config.side}.position.table")  # (buckets, H)
@@ -125,12 +113,12 @@ def _alibi_options(position: Any) -> Dict[str, Any]:
 
 
 EXPRESSIBLE: Dict[str, Expression] = {
-    "none": Expression(_no_options, _fill_zeros),
-    "sinusoidal": Expression(_no_options, _fill_sinusoids),
-    "learned": Expression(_no_options, _fill_learned),
-    "rope": Expression(_rotary_options, _nothing),
+    "none": Expression(fill=_fill_zeros),
+    "sinusoidal": Expression(fill=_fill_sinusoids),
+    "learned": Expression(fill=_fill_learned),
+    "rope": Expression(_rotary_options),
     "shaw": Expression(_shaw_options, _fill_shaw),
-    "t5": Expression(_t5_options, _fill_t5),
-    "alibi": Expression(_alibi_options, _nothing),
+    "t5": Expression(lambda position: {"relative_attention_bias": True}, _fill_t5),
+    "alibi": Expression(_alibi_options),
 }
 """Name in the registry, to how the engine computes it."""
