@@ -143,13 +143,19 @@ def position_options(cfg: Any, name: str) -> Any:
     """The options of the encoding ``name`` in a configuration, with defaults for those that it lacks or has as null.
 
     In YAML a number may be a text.
+
+    Raises:
+        ValueError: an option is none of its choices; overrides and checkpoints pass no parser.
     """
-    encoding = POSITIONS[name]
-    values = dict(vars(encoding.Options()))
-    for option, default in values.items():
-        given = getattr(cfg, f"{encoding.prefix}_{option}", None)
-        values[option] = default if given is None else type(default)(given)
-    return encoding.Options(**values)
+    values = {}
+    for option, field in _options(name).items():
+        default: Any = field.default
+        given, choices = getattr(cfg, option, None), field.metadata.get("choices")
+        value = default if given is None else type(default)(given)
+        if choices and value not in choices:
+            raise ValueError(f"{to_flag(option)} must be one of {', '.join(choices)}, not {value!r}")
+        values[field.name] = value
+    return POSITIONS[name].Options(**values)
 
 
 def is_position_option(name: str) -> bool:

@@ -124,6 +124,7 @@ def test_an_option_of_an_encoding_that_no_side_has_is_refused():
 
 WIDTH_33 = dict(encoder_embed_dim=33, decoder_embed_dim=33, encoder_attention_heads=3, decoder_attention_heads=3)
 REFUSED = [
+    ("rope_layout must be one of", "rope", dict(rope_layout="halves")),  # as --model-overrides may have it
     ("rope_dim must be even", "rope", dict(rope_dim=3)),
     ("rope_scaling linear needs a __rope_scaling_factor", "rope", dict(rope_scaling="linear")),
     ("rope_scaling_factor needs __rope_scaling", "rope", dict(rope_scaling_factor=2.0)),

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from .base import PositionEncoding, SideConfig, TokenPositions
 
-FORMULAS = ("fairseq", "paper")
-
 
 @dataclass(frozen=True)
 class SinusoidalOptions:
@@ -19,7 +17,7 @@ class SinusoidalOptions:
         default="fairseq",
         metadata={
             "help": "frequencies and first position as in fairseq and tensor2tensor, or as in the paper and in Marian",
-            "choices": FORMULAS,
+            "choices": ("fairseq", "paper"),
         },
     )
 
@@ -41,8 +39,6 @@ class SinusoidalEncoding(PositionEncoding):
         super().__init__(config, options)
         if config.embed_dim < 4:
             raise ValueError(f"sinusoids need an --{config.side}-embed-dim of at least 4, not {config.embed_dim}")
-        if options.formula not in FORMULAS:
-            raise ValueError(f"--sinusoidal-formula must be one of {', '.join(FORMULAS)}, not {options.formula!r}")
         self._table = torch.empty(0)
 
     def _rows(self, num_positions: int) -> Tensor:

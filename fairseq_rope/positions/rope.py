@@ -10,7 +10,6 @@ from torch import Tensor
 from .base import PositionEncoding, SideConfig, TokenPositions
 
 LAYOUTS = ("interleaved", "half")
-SCALINGS = ("none", "linear", "ntk", "dynamic", "yarn")
 WITH_ORIGINAL_LENGTH = ("dynamic", "yarn")
 FEWEST_TURNS, MOST_TURNS = 1, 32
 """YaRN's alpha and beta for LLaMA: rotations of a pair of channels within the original length."""
@@ -34,7 +33,7 @@ class RotaryOptions:
         metadata={
             "help": "for inputs longer than those in training: divide the positions (linear), raise the base (ntk), or "
             "only as far as a source is longer (dynamic), or divide slow frequencies and sharpen the attention (yarn)",
-            "choices": SCALINGS,
+            "choices": ("none", "linear", "ntk", "dynamic", "yarn"),
         },
     )
     scaling_factor: float = field(
@@ -74,9 +73,6 @@ class RotaryEncoding(PositionEncoding):
             )
         if not 1 < options.base < math.inf:
             raise ValueError(f"{flag}-base must be a number greater than 1, not {options.base}")
-        for name, value, choices in (("layout", options.layout, LAYOUTS), ("scaling", options.scaling, SCALINGS)):
-            if value not in choices:
-                raise ValueError(f"{flag}-{name} must be one of {', '.join(choices)}, not {value!r}")
         if not 1 <= options.scaling_factor < math.inf:
             raise ValueError(f"{flag}-scaling-factor must be a number of at least 1, not {options.scaling_factor}")
         if options.scaling == "none" and options.scaling_factor != 1:
