@@ -6,20 +6,6 @@ import torch
 from torch import Tensor
 
 
-def with_future(attn_mask: Optional[Tensor], q: Tensor) -> Tensor:
-    """Adds -inf to ``attn_mask`` for keys behind the query.
-
-    Args:
-        attn_mask: ``(T, T)``, added to the logits, or None.
-        q: ``(B, H, T, D)``.
-
-    Returns:
-        ``(T, T)``, of q's dtype or wider.
-    """
-    future = q.new_full((q.size(2), q.size(2)), float("-inf")).triu(1)
-    return future if attn_mask is None else future + attn_mask
-
-
 def merge_masks(
     bias: Optional[Tensor],
     attn_mask: Optional[Tensor],

@@ -11,7 +11,7 @@ from ..positions import PositionEncoding
 from ..products import matmul
 from .cache import IncrementalState, KeyValueCache, Tail
 from .kernels import computes_in_fp32, precise, scaled_dot_product_attention
-from .masks import merge_masks, with_future
+from .masks import merge_masks
 from .packing import pack, unpack
 
 
@@ -166,7 +166,8 @@ class PositionalMultiheadAttention(MultiheadAttention):
         unmasked = bias is None and attn_mask is None and key_padding_mask is None
         kernel_is_causal = causal and unmasked and not explicit
         if causal and not kernel_is_causal:
-            attn_mask = with_future(attn_mask, q)
+            future = q.new_full((q.size(2), q.size(2)), float("-inf")).triu(1)
+            attn_mask = future if attn_mask is None else future + attn_mask
         mask = merge_masks(bias, attn_mask, key_padding_mask, q, self.encoding.hides_keys)
         if not explicit:
             scale = self.encoding.logit_scale(self.head_dim)
