@@ -16,17 +16,12 @@ from .engine import TOLERANCE, ctranslate2
 
 CAUSAL = {
     **{name: (name, {}) for name in ("rope", "sinusoidal", "learned", "none", "shaw", "t5", "alibi")},
-    "rope in the layout half": ("rope", dict(rope_layout="half")),
-    "a part of each head": ("rope", dict(rope_dim=4)),
-    "pre-norm": ("rope", dict(decoder_normalize_before=True)),
     "embeddings apart": ("rope", dict(share_decoder_input_output_embed=False)),
     "projections": ("rope", dict(share_decoder_input_output_embed=False, decoder_input_dim=20, decoder_output_dim=28)),
 }
 MASKED = {
     **{name: (name, {}) for name in ("rope", "sinusoidal", "learned", "none", "shaw", "t5")},
-    "rope in the layout half": ("rope", dict(rope_layout="half")),
     "as BERT": ("learned", dict(layer_norm_eps=1e-3, token_type_embedding=True, activation_fn="gelu_accurate")),
-    "pre-norm": ("rope", dict(encoder_normalize_before=True)),
 }
 
 
