@@ -73,7 +73,7 @@ def required() -> Optional[str]:
 def library() -> str:
     """The library of this process, ``blas`` or ``onednn``: the required one, or else the first call measures.
 
-    Of several processes of a training, the first one decides for all.
+    Of several processes of a training, the first that asks decides for all.
     """
     global _library
     if _library is None:
@@ -150,14 +150,12 @@ def _seconds(function: Callable[..., Tensor], *arguments: Tensor) -> float:
 
 
 def _agreed(decide: Callable[[], str]) -> str:
-    """What the first of the distributed processes decides."""
+    """What the first of the distributed processes that asks decides."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return decide()
-    # not a collective operation, which would have to take place at the same time in all
+    # no process may wait for another: one with small batches may never ask, and waits for the gradients of all
     store = torch.distributed.distributed_c10d._get_default_store()
-    if torch.distributed.get_rank() == 0:
-        store.set(VARIABLE, decide())
-    return str(store.get(VARIABLE).decode())
+    return str(store.compare_set(VARIABLE, "", decide()).decode())
 
 
 def is_available() -> bool:
