@@ -133,19 +133,18 @@ class Sweep:
             first, langs = self.raw / recipe.tests[0], (recipe.source, recipe.target)
             lines.join(str(first), str(self.out / "joined" / name), langs, count)
         main = prepare_text.main if self.recipe.task.is_text else prepare.main
-        main(list(map(str, self.prepare_options)))
+        main([*self.prepare_options, *(["--workers", str(self.args.workers)] if self.args.workers else [])])
         (self.data / NAME).touch()  # newer than the raw text
 
     @property
-    def prepare_options(self) -> List[Any]:
-        """Options of the script that prepares; the test sets of joined sentences come last."""
+    def prepare_options(self) -> List[str]:
+        """Options of the script that prepares, without ``--workers``; the test sets of joined sentences come last."""
         recipe = self.recipe.data
         tests = [self.raw / name for name in recipe.tests] + [self.out / "joined" / name for name in self.joined]
         sets = ["--train", self.raw / recipe.train, "--valid", self.raw / recipe.valid]
         sets += [word for test in tests for word in ("--test", test)]
         languages = [] if self.recipe.task.is_text else ["--source", recipe.source, "--target", recipe.target]
-        workers = ["--workers", self.args.workers] if self.args.workers else []
-        return [*sets, *languages, "--out", self.data, *self.recipe.prepare_options, *workers]
+        return list(map(str, [*sets, *languages, "--out", self.data, *self.recipe.prepare_options]))
 
     @property
     def report_options(self) -> List[str]:
@@ -162,12 +161,11 @@ class Sweep:
             build.main(self.report_options)
 
     def _is_prepared_otherwise(self) -> bool:
-        """Whether the data were prepared with other options than the recipe has now, or the text is newer."""
-        prepared, own = self.data / NAME, self.recipe.prepare_options
+        """Whether the data were prepared of other files or with other options than the recipe has, or text is newer."""
+        prepared, own = self.data / NAME, self.prepare_options
         if not prepared.is_file():
             return False
-        words = shlex.split(read_json(prepared).get("command", ""))
-        options = words[words.index("--out") + 2 :] if "--out" in words else words
+        options = shlex.split(read_json(prepared).get("command", ""))[1:]
         sets = [self.raw / name for name in (self.recipe.data.train, self.recipe.data.valid, *self.recipe.data.tests)]
         files = [file for path in sets for file in (path, *path.parent.glob(f"{path.name}.*"))]
         newer = any(file.exists() and file.stat().st_mtime > prepared.stat().st_mtime for file in files)

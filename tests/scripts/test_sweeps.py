@@ -11,7 +11,7 @@ import pytest
 from pipeline.command import Failure
 from pipeline.experiment import System, read_systems
 from pipeline.files import write_json
-from pipeline.reproduce import parse, words_of_config
+from pipeline.reproduce import main, parse, words_of_config
 from pipeline.steps import stamp_path
 from pipeline.sweep import Sweep
 
@@ -77,8 +77,9 @@ def test_a_sweep_whose_trainings_would_fail_is_refused(tmp_path):
 
 def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, tmp_path):
     (tmp_path / "own.toml").write_text('extends = "demo"\n[prepare]\nmerges = 100\nworkers = 1\n')
+    text = shutil.copytree(corpus, tmp_path / "text")
     options = [tmp_path / "own.toml", "--archs", "roformer_tiny", "--seeds", "1 2", "--results", tmp_path]
-    options += ["--max-update", "5", "--save-every", "1", "--data", corpus]
+    options += ["--max-update", "5", "--save-every", "1", "--data", text]
     fresh, prepared = (
         Sweep(parse([*map(str, options), "--out", str(tmp_path / out)])) for out in ("fresh", "prepared")
     )
@@ -91,12 +92,16 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
     elsewhere = {**result, "settings": f"data elsewhere\n{first.training().settings}"}
     write_json(first.file, elsewhere)
     assert fresh.unfinished() == [second]
+    main([*map(str, options), "--out", str(fresh.out), "--only", "train", "--run", "roformer_tiny/seed1"])
+    assert not fresh.out.exists()  # the Snakefile plans more than there is to do if it cannot tell
     prepared.prepare()
     assert prepared.unfinished() == prepared.experiments  # the result is of other data
     write_json(first.file, {**result, "settings": prepared.experiments[0].training().settings})
     assert prepared.unfinished() == prepared.experiments[1:]
-    prepared.raw = shutil.copytree(corpus, tmp_path / "other")
-    (prepared.raw / "out").mkdir()  # anything else beside the text
+    prepared.raw = corpus  # perhaps other text, however old
+    assert prepared.unfinished() == prepared.experiments
+    prepared.raw = text
+    (text / "out").mkdir()  # anything else beside the text
     assert prepared.unfinished() == prepared.experiments[1:]
     os.utime(prepared.raw / "test.en")
     assert prepared.unfinished() == prepared.experiments  # the text is newer than the data
