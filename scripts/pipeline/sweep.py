@@ -157,7 +157,7 @@ class Sweep:
         with contextlib.ExitStack() as stack:
             if quiet:
                 stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-                stack.enter_context(contextlib.suppress(Failure))
+                stack.enter_context(contextlib.suppress(Failure, OSError))
             build.main(self.report_options)
 
     def _is_prepared_otherwise(self) -> bool:
