@@ -41,9 +41,18 @@ def main(argv: Sequence[str]) -> None:
     with locked(args.run):
         from fairseq_rope.checkpoints.average import find_checkpoints  # imports fairseq
 
+        count = args.last or read_record(args.run).average or Score().average
+        if not any(folder.glob("*.pt")) and _is_average_of(args.run, count):
+            return say("average: done before, of checkpoints that were removed")
         with as_failure():
-            paths = find_checkpoints(folder, args.last or read_record(args.run).average or Score().average)
+            paths = find_checkpoints(folder, count)
         average(args.run, args.data, paths)
+
+
+def _is_average_of(run: Path, count: int) -> bool:
+    """Whether the model of a run is the average of so many checkpoints, as this command left it."""
+    made, stamp = run / "checkpoint.pt", read_stamp(run, "average")
+    return stamp.get("averaged") == count and made.is_file() and sha256(made) == stamp.get("sha256")
 
 
 def average(run: Path, data: Path, paths: Sequence[Path]) -> None:

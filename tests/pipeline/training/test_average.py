@@ -62,6 +62,21 @@ def test_as_many_are_averaged_as_the_recipe_of_the_training_says(run):
         assert stamp(run)["averaged"] == count
 
 
+def test_a_model_whose_checkpoints_were_removed_stays_one_of_as_many(run, capsys):
+    """To free the disk; a test set that joins later is scored with it."""
+    averaged(run)
+    before = (run / "checkpoint.pt").read_bytes()
+    for path in (run / "checkpoints").iterdir():
+        path.unlink()
+    averaged(run)
+    assert (run / "checkpoint.pt").read_bytes() == before and "done before" in capsys.readouterr().err
+    with pytest.raises(Failure, match="1 are to be averaged"):
+        averaged(run, "--last", "1")
+    (run / "checkpoint.pt").write_bytes(before[:5])
+    with pytest.raises(Failure, match="2 are to be averaged"):
+        averaged(run)
+
+
 def test_an_average_that_begins_before_half_of_the_training_is_named(run, capsys):
     checkpoint(run / "checkpoints", "checkpoint_1_6.pt", 6)
     averaged(run)
