@@ -38,6 +38,10 @@ BY_LAST_UPDATE = {
 """Schedulers by which all learning rates depend on the last update, if this flag is missing (False) or given (True)."""
 
 
+UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt\b")
+"""The name of a checkpoint that was saved after so many updates."""
+
+
 def flags_in(words: Sequence[str]) -> Flags:
     """The flags among the words of a command line; of one that is repeated, the last counts.
 
@@ -145,6 +149,26 @@ def read_present_settings(run: Path, data: Path) -> str:
 def is_unfinished(run: Path) -> bool:
     """Whether train.sh has begun a run and not trained it to its end."""
     return (run / SETTINGS).is_file() and not read_stamp(run, "train")
+
+
+def averaged(run: Path) -> Path:
+    """The averaged checkpoint of a run; tells the user if the training has not ended, or has a later one.
+
+    Raises:
+        Failure: there is none, or fairseq cannot read its name.
+    """
+    checkpoint = run / "checkpoint.pt"
+    if not checkpoint.is_file():
+        raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")
+    check_name(str(checkpoint))
+    if is_unfinished(run):
+        say(f"{run} is not trained to its end: its checkpoint.pt is the model of an earlier update")
+    averaged_ones = str(read_stamp(run, "average").get("settings"))
+    there = " ".join(path.name for path in run.glob("checkpoints/*.pt"))
+    last, newest = (max(map(int, UPDATES.findall(names)), default=0) for names in (averaged_ones, there))
+    if 0 < last < newest:
+        say(f"{checkpoint} is of {last:,} updates, the training of {newest:,}: scripts/average.sh averages anew")
+    return checkpoint
 
 
 def check_data(run: Path, data: Path) -> None:

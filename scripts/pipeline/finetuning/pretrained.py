@@ -9,8 +9,7 @@ from ..files import sha256
 from ..prepared import NAME
 from ..provenance import read_record
 from ..scoring.evaluate import read_blocks
-from ..scoring.scored import averaged
-from ..settings import Flags, flags_in, read_settings
+from ..settings import Flags, averaged, flags_in, read_settings
 from ..steps import read_stamp
 from ..training.checkpoints import updates_in
 

@@ -23,11 +23,11 @@ from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import NAME, read_languages
 from ..provenance import read_record
-from ..settings import check_data, data_line
+from ..settings import averaged, check_data, data_line
 from ..steps import Steps
 from ..tasks import TASKS
 from .generate import generate
-from .scored import Scored, averaged, check_subset, head, read_scored, run_parser
+from .scored import Scored, check_subset, head, read_scored, run_parser
 from .table import table
 
 VERSION = 3

@@ -24,7 +24,7 @@ from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import read_languages, read_prepared
 from ..provenance import read_record
-from ..settings import check_data, data_line, flags_in, words_in
+from ..settings import averaged, check_data, data_line, flags_in, words_in
 from ..steps import Steps
 from ..text import Text, text_processing
 from ..text.raw import check_raw
@@ -32,7 +32,7 @@ from ..text.segments import of_documents, split_segments
 from .generate import count_cut, generate, read_generated
 from .metrics import FAIRSEQ, Texts, score
 from .metrics.bleu import standard_bleu
-from .scored import Scored, averaged, check_subset, head, read_scored, run_parser
+from .scored import Scored, check_subset, head, read_scored, run_parser
 from .statistics import columns
 from .table import table
 

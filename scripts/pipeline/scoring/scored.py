@@ -1,24 +1,18 @@
 """What ``scripts/score.sh`` and ``scripts/evaluate.sh`` share: their options, the model, and the file of scores."""
 
-import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import msgspec
 
-from ..command import Failure, Parser, check_name, say, to_path, whole_number
+from ..command import Failure, Parser, to_path, whole_number
 from ..files import read_as
 from ..paths import ROOT
 from ..prepared import read_prepared
 from ..provenance import code
-from ..settings import is_unfinished
-from ..steps import read_stamp
 from .statistics import COLUMNS, ROUNDED, bleu, rows
 
 BLEU = "sacrebleu"
-
-UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt\b")
-"""The name of a checkpoint that was saved after so many updates."""
 
 
 class Scored(msgspec.Struct):
@@ -75,26 +69,6 @@ def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
     )
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     return parser
-
-
-def averaged(run: Path) -> Path:
-    """The averaged checkpoint of a run; tells the user if the training has not ended, or has a later one.
-
-    Raises:
-        Failure: there is none, or fairseq cannot read its name.
-    """
-    checkpoint = run / "checkpoint.pt"
-    if not checkpoint.is_file():
-        raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")
-    check_name(str(checkpoint))
-    if is_unfinished(run):
-        say(f"{run} is not trained to its end: its checkpoint.pt is the model of an earlier update")
-    averaged_ones = str(read_stamp(run, "average").get("settings"))
-    there = " ".join(path.name for path in run.glob("checkpoints/*.pt"))
-    last, newest = (max(map(int, UPDATES.findall(names)), default=0) for names in (averaged_ones, there))
-    if 0 < last < newest:
-        say(f"{checkpoint} is of {last:,} updates, the training of {newest:,}: scripts/average.sh averages anew")
-    return checkpoint
 
 
 def check_subset(data: Path, subset: str, pattern: str = "*.idx") -> None:

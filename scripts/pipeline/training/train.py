@@ -147,6 +147,8 @@ class Training:
         from fairseq_rope.checkpoints.convert import load_whole
 
         self._check_start()
+        if self.args.start.is_dir():
+            settings.averaged(self.args.start)
         with as_failure():
             return load_whole(self.start)
 

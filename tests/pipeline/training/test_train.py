@@ -98,6 +98,16 @@ def test_a_recipe_that_begins_with_a_run_needs_one(data):
         training(data, "--recipe", "multi30k_cpu_swap", "--from", data).run()
 
 
+def test_a_training_says_if_the_run_with_which_it_begins_was_trained_on_since_it_was_averaged(data, tmp_path, capsys):
+    checkpoint(tmp_path, "checkpoint.pt", 8)
+    checkpoint(tmp_path / "checkpoints", "checkpoint_1_16.pt", 16)
+    for updates, warned in ((16, False), (8, True)):
+        write_json(stamp_path(tmp_path, "average"), {"settings": f"average checkpoint_1_{updates}.pt"})
+        with pytest.raises(Failure):  # of such a checkpoint, later
+            training(data, "--from", tmp_path).run()
+        assert ("scripts/average.sh" in capsys.readouterr().err) == warned
+
+
 def test_a_run_has_the_name_of_the_training_in_its_recipe_only_if_it_begins_with_that(data, tmp_path):
     name = "multi30k_cpu/transformer_sinusoidal_multi30k"
     for folder, known in (
