@@ -97,7 +97,9 @@ def causal_product(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return (q @ k.transpose(-2, -1)).tril() @ v
     length, size = q.size(2), min(CHUNK, q.size(2))
     padding = -length % size
-    q, k, v = (F.pad(x, (0, 0, 0, padding)).unflatten(2, (-1, size)) for x in (q, k, v))  # (B, H, chunks, size, .)
+    if padding:  # a compiled program has other strides than F.pad if there is nothing to pad
+        q, k, v = (F.pad(x, (0, 0, 0, padding)) for x in (q, k, v))
+    q, k, v = (x.unflatten(2, (-1, size)) for x in (q, k, v))  # (B, H, chunks, size, .)
     within = (q @ k.transpose(-2, -1)).tril() @ v
     if q.size(2) > 1:
         sums = (k.transpose(-2, -1) @ v)[:, :, :-1].cumsum(dim=2)  # (B, H, chunks - 1, M, D)

@@ -105,8 +105,8 @@ def test_a_recipe_for_text_names_its_folder_and_no_languages(write, tmp_path):
     here = load_recipe(write(f'{MASKED}[data]\n{TEXT}folder = "texts"'))
     assert here.raw == tmp_path / "texts" and here.task.is_text
     options = Sweep(parse([write(f'{MASKED}[data]\n{TEXT}[prepare]\nsubwords = "bytes"')])).prepare_options
-    assert options == ["--train", tmp_path / "train", "--valid", tmp_path / "valid", "--test", tmp_path / "test",
-                       "--out", ROOT / "runs/mine/data", "--subwords", "bytes"]  # fmt: skip
+    sets = [word for name in ("train", "valid", "test") for word in (f"--{name}", str(tmp_path / name))]
+    assert options == [*sets, "--out", str(ROOT / "runs/mine/data"), "--subwords", "bytes"]
 
 
 def test_the_last_way_to_choose_a_batch_counts(write):

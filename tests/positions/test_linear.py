@@ -32,6 +32,24 @@ def test_the_chunked_causal_product_equals_the_masked_matrix():
         torch.testing.assert_close(causal_product(q, k, v).double(), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
+def test_a_compiled_causal_product_has_the_same_gradients_at_any_length():
+    torch._dynamo.reset()
+    encoding = attention().encoding
+
+    def product(q, k, v, context):
+        return causal_product(*encoding.transform(q.exp(), k.exp(), **context), v)
+
+    compiled = torch.compile(product, backend="aot_eager", dynamic=True)
+    for length in (7, 9):
+        context = encoding.prepare(*[token_positions(range(length))] * 2)
+        heads = [torch.randn(B, length, H, D).transpose(1, 2).requires_grad_() for _ in range(3)]  # as projections are
+        outputs = [compute(*heads, context) for compute in (compiled, product)]
+        gradients = [torch.autograd.grad(out.square().sum(), heads) for out in outputs]
+        torch.testing.assert_close(*outputs, **FP32)
+        torch.testing.assert_close(*gradients, **FP32)
+
+
 @pytest.mark.parametrize("feature_map", MAPS)
 def test_memory_grows_linearly_with_the_length(feature_map):
     for causal in (False, True):
