@@ -166,6 +166,8 @@ class Sweep:
         if not prepared.is_file():
             return False
         options = shlex.split(read_json(prepared).get("command", ""))[1:]
+        if not self.raw.is_dir() and "--out" in options:  # without text, which files they were does not count
+            options, own = (words[words.index("--out") + 2 :] for words in (options, own))
         sets = [self.raw / name for name in (self.recipe.data.train, self.recipe.data.valid, *self.recipe.data.tests)]
         files = [file for path in sets for file in (path, *path.parent.glob(f"{path.name}.*"))]
         newer = any(file.exists() and file.stat().st_mtime > prepared.stat().st_mtime for file in files)
