@@ -93,11 +93,11 @@ def causal_product(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     It works in chunks: masked products within a chunk, plus the sum over the earlier chunks. This takes
     ``O(T (CHUNK + M) D)`` operations and ``O(T (CHUNK + M D / CHUNK))`` memory.
     """
-    if is_exporting():  # a program has a fixed number of chunks
+    if is_exporting():  # an exported program would have a fixed number of chunks
         return (q @ k.transpose(-2, -1)).tril() @ v
     length, size = q.size(2), min(CHUNK, q.size(2))
     padding = -length % size
-    if padding:  # a compiled program has other strides than F.pad if there is nothing to pad
+    if padding:  # where there is none, F.pad keeps strides that no compiled program expects
         q, k, v = (F.pad(x, (0, 0, 0, padding)) for x in (q, k, v))
     q, k, v = (x.unflatten(2, (-1, size)) for x in (q, k, v))  # (B, H, chunks, size, .)
     within = (q @ k.transpose(-2, -1)).tril() @ v

@@ -29,7 +29,7 @@ def find_files(name: str) -> List[Path]:
     Hidden files, and what editors keep of an older text (``NAME~``), do not count; ``FILE`` and ``FILE.gz`` count once.
 
     Raises:
-        Failure: there are none, or such two have different text.
+        Failure: there are none, or ``FILE`` and ``FILE.gz`` have different text.
     """
     path = Path(name)
     if path.is_file():

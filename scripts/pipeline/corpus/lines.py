@@ -30,9 +30,10 @@ def find(prefix: str, end: str, remedy: str = "check the folder and the language
     Raises:
         Failure: both are missing, or they have different text.
     """
-    for path in each_once([Path(f"{prefix}.{end}"), Path(f"{prefix}.{end}.gz")]):
-        return path
-    raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
+    found = each_once([Path(f"{prefix}.{end}"), Path(f"{prefix}.{end}.gz")])
+    if not found:
+        raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
+    return found[0]
 
 
 def each_once(paths: Iterable[Path]) -> List[Path]:
