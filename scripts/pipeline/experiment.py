@@ -1,4 +1,4 @@
-"""Systems, and one system with one seed: its steps, and what each writes. Everything that trains walks them."""
+"""Systems, and one system with one seed: its steps. Everything that trains walks them."""
 
 import contextlib
 import io
@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .command import Failure, Signalled, as_failure, say
 from .files import write_json
@@ -17,8 +17,9 @@ from .results import Result, collect, read_result, translations, write_translati
 from .scoring import evaluate, score
 from .scoring.table import table
 from .settings import check_flags, flags_in
-from .steps import read_stamp, stamp_path
-from .training import average, train
+from .steps import read_stamp
+from .training import average
+from .training.train import Training, parse
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,6 @@ def _read_variant(text: str) -> System:
     return System(arch, name, tuple(flags))
 
 
-class Step(NamedTuple):
-    """A step, which does nothing if it was done with the same settings."""
-
-    name: str
-    outputs: Sequence[Path]
-    run: Callable[[], None]
-    """Raises Failure if the step fails."""
-
-
 @dataclass(frozen=True)
 class Experiment:
     """A run of a recipe."""
@@ -108,26 +100,25 @@ class Experiment:
     def name(self) -> str:
         return f"{self.system.title}, seed {self.seed}"
 
-    @property
-    def steps(self) -> List[Step]:
-        scores = [self.folder / f"scores/{subset}.json" for subset in self.subsets]
-        averaging = ["--run", self.folder, "--data", self.data, "--last", self.recipe.score.average]
-        return [
-            Step("train", [stamp_path(self.folder, "train")], lambda: self.training().run()),
-            Step("average", [self.folder / "checkpoint.pt"], lambda: average.main(list(map(str, averaging)))),
-            Step("score", scores, self._score),
-            Step("collect", [self.file], self._collect),
-        ]
-
     def run(self) -> None:
-        """Raises Failure if a step fails."""
-        for step in self.steps:
-            step.run()
+        """All steps, each as far as it is not done with the same settings; raises Failure if one fails."""
+        self.train()
+        self.finish()
 
-    def training(self) -> train.Training:
+    def train(self) -> None:
+        self.training().run()
+
+    def finish(self) -> None:
+        """Averages, scores and collects."""
+        options = ["--run", self.folder, "--data", self.data, "--last", self.recipe.score.average]
+        average.main(list(map(str, options)))
+        self._score()
+        self._collect()
+
+    def training(self) -> Training:
         places = ["--data", self.data, "--arch", self.system.arch, "--out", self.folder]
         what = ["--recipe", self.recipe.option, "--seed", self.seed, *self.options]
-        return train.Training(train.parse([*map(str, [*places, *what]), "--", *self.flags, *self.system.flags]))
+        return Training(parse([*map(str, [*places, *what]), "--", *self.flags, *self.system.flags]))
 
     def _score(self) -> None:
         main = evaluate.main if self.recipe.task.is_text else score.main
@@ -181,12 +172,11 @@ class Experiment:
         pictures.save_picture(drawn, self.file.with_suffix(".png"))
 
     def reason(self, error: str = "") -> str:
-        """Why a run is not finished: the last error of its training, or else ``error`` or the step that is missing."""
+        """Why a run is not finished: the last error of its training, or else ``error`` or what is missing."""
         log = self.folder / "train.log"
-        if log.is_file() and not read_stamp(self.folder, "train"):
-            return last_error_in(log)
-        missing = [step.name for step in self.steps if not all(path.exists() for path in step.outputs)]
-        return error or f"not done: {', '.join(missing)}"
+        if read_stamp(self.folder, "train"):
+            return error or "trained, and not scored"
+        return last_error_in(log) if log.is_file() else error or "not trained"
 
     def collect_unfinished(self, reason: str) -> None:
         """Writes a result file with the reason why a run failed or was interrupted; a file with scores stays."""

@@ -81,9 +81,7 @@ def _do(sweep: Sweep, args: argparse.Namespace) -> None:
         sweep.prepare()
     for experiment in sweep.experiments:
         if f"{experiment.system.name}/seed{experiment.seed}" == args.run and not experiment.is_finished():
-            for step in experiment.steps:
-                if (step.name == "train") == (args.only == "train"):
-                    step.run()
+            experiment.train() if args.only == "train" else experiment.finish()
 
 
 def main(argv: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import os
 import shlex
 import textwrap
 from pathlib import Path
-from typing import Any, List, Sequence
+from typing import List, Sequence
 
 from .command import Failure
 from .corpus import blocks, lines, prepare, prepare_text, wmt14
@@ -66,7 +66,7 @@ class Sweep:
         self.subsets["valid"] = recipe.data.valid  # decisions are made by it
         archs = " ".join(args.archs or recipe.archs).split()  # given as one text or as several
         self.systems = read_systems(archs, args.variants, args.baseline)
-        self.experiments = [self.experiment(system, seed) for seed in args.seeds for system in self.systems]
+        self.experiments = [self._experiment(system, seed) for seed in args.seeds for system in self.systems]
         """All systems with the first seed, then all with the second."""
         if not self.experiments:  # mostly a variable that is not set
             raise Failure("there is nothing to train: --archs without --variant, or --seeds, is empty")
@@ -77,13 +77,12 @@ class Sweep:
         """The folder of a recipe's runs, beside those of the recipe with the same data."""
         return self.out / (recipe.name.removeprefix(f"{recipe.shares}_") if recipe.shares != recipe.name else "")
 
-    def _start(self, seed: Any) -> Path:
+    def _start(self, seed: int) -> Path:
         """The averaged run with which one with this seed begins."""
         name, _, arch = self.recipe.start.rpartition("/")
         return self.runs_of(load_recipe(name)) / arch / f"seed{seed}"
 
-    def experiment(self, system: System, seed: Any) -> Experiment:
-        """The run of a system with a seed; for the Snakefile, both may be wildcards."""
+    def _experiment(self, system: System, seed: int) -> Experiment:
         args = self.args
         numbers = ("max_update", "save_every", "device_tokens", "processes")
         given = [(f"--{name.replace('_', '-')}", getattr(args, name)) for name in numbers if getattr(args, name)]

@@ -21,13 +21,12 @@ import os
 import shlex
 import shutil
 import statistics
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ..command import Failure, Parser, say, script_name, to_path, whole_number
-from ..experiment import Experiment, Step, System, table_of, walk
+from ..experiment import Experiment, System, table_of, walk
 from ..files import read_lines, sha256, write_text
 from ..lock import locked
 from ..paths import ROOT, USER_DIR
@@ -121,18 +120,12 @@ class FineTuning(Experiment):
     def name(self) -> str:
         return f"{self.system.title} pretrained with seed {self.seed}"
 
-    @property
-    def steps(self) -> List[Step]:
-        predictions = {cell: folder / "predictions.txt" for cell, folder in self.grid.items()}
-        return [
-            Step("encode", [self.data / "input0"], self._encode),
-            *(Step("finetune", [path], partial(self._train, *cell)) for cell, path in predictions.items()),
-            Step("collect", [self.file], self._collect),
-        ]
-
     def run(self) -> None:
         with locked(self.folder):
-            super().run()
+            self._encode()
+            for lr, seed in self.grid:
+                self._train(lr, seed)
+            self._collect()
 
     def _encode(self) -> None:
         from .data import encode
