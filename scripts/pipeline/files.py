@@ -1,10 +1,12 @@
 """Reads and writes files for all parts of the pipeline: whole or not at all."""
 
+import gzip
 import hashlib
 import json
 import os
 import shutil
 import uuid
+import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Iterator, List, Type, TypeVar
@@ -132,14 +134,27 @@ def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
     return read_as(path, Any, remedy)
 
 
+def raw_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, plain or gzipped, as they are, without their newlines and a byte order mark.
+
+    Raises:
+        Failure: a line, named by its number, is not UTF-8, or a gzip file is damaged.
+    """
+    number = 1
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        try:
+            for number, line in enumerate(file, 1):
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
+        except UnicodeDecodeError as error:
+            raise Failure(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
+        except (EOFError, OSError, zlib.error) as error:
+            raise Failure(f"{path}: cannot be read ({error}): copy or download it again") from None
+
+
 def read_lines(path: Path) -> List[str]:
     """The lines of a UTF-8 file; only a newline, of Unix or Windows, ends a line.
 
     Raises:
-        Failure: the file is not UTF-8.
+        Failure: as of :func:`raw_lines`.
     """
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Failure(f"{path}: not UTF-8 (byte {error.start}): convert it with iconv") from None
-    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
+    return [line.rstrip("\r") for line in raw_lines(path)]

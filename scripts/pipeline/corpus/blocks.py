@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..command import Failure, say
-from ..files import read_json, write_json
+from ..files import raw_lines, read_json, write_json
 from ..text.base import one_line
 from ..text.segments import SENTENCES, SEPARATOR, join_segments, packed
-from .lines import Pair, pairs, raw_lines, write_pairs
+from .lines import Pair, pairs, write_pairs
 
 TEST_TOKENS = (128, 256, 512, 1024, 2048)
 """Source tokens of a block at most, in the sets that are made of each test set."""

@@ -12,9 +12,9 @@ import msgspec
 from tqdm import tqdm
 
 from ..command import Failure
-from ..files import replacing_folder
+from ..files import raw_lines, replacing_folder
 from ..text.base import one_line
-from .lines import each_once, lines, raw_lines, write_counts
+from .lines import lines, write_counts
 
 Document = List[str]
 """The lines of a document, none of them empty."""
@@ -26,10 +26,10 @@ HELD_OUT = ("test", "valid")
 def find_files(name: str) -> List[Path]:
     """The files of a set: a file, all files in a folder, or ``NAME.*``, in the order of their names.
 
-    Hidden files, and what editors keep of an older text (``NAME~``), do not count; ``FILE`` and ``FILE.gz`` count once.
+    Hidden files, what editors keep of an older text (``NAME~``), and ``FILE.gz`` beside ``FILE`` do not count.
 
     Raises:
-        Failure: there are none, or ``FILE`` and ``FILE.gz`` have different text.
+        Failure: there are none.
     """
     path = Path(name)
     if path.is_file():
@@ -39,7 +39,8 @@ def find_files(name: str) -> List[Path]:
     else:
         beginning = f"{path.name}."
         found = [file for file in path.parent.glob("*") if path.name and file.name.startswith(beginning)]
-    files = sorted(each_once(file for file in found if file.name[-1] != "~"))
+    packed = {file.with_name(f"{file.name}.gz") for file in found}
+    files = sorted(file for file in found if file.is_file() and file.name[-1] != "~" and file not in packed)
     if not files:
         raise Failure(f"{name}: no such file or folder, nor {name}.*, or an empty folder: check the name")
     return files
@@ -85,7 +86,7 @@ def objects(path: Path, kind: Any, remedy: str = "copy it again") -> Iterator[An
     """The JSON objects of a file, one a line, plain or gzipped.
 
     Raises:
-        Failure: :func:`.lines.raw_lines` fails, or a line, named by its number, is not JSON of this shape.
+        Failure: :func:`.files.raw_lines` fails, or a line, named by its number, is not JSON of this shape.
     """
     for number, line in enumerate(raw_lines(path), 1):
         try:

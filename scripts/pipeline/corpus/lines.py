@@ -3,18 +3,16 @@
 The name of a corpus is its path without the language: ``train`` stands for ``train.en`` and ``train.de`` (or ``.gz``).
 """
 
-import gzip
-import zlib
 from collections import Counter
 from contextlib import ExitStack
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from tqdm import tqdm
 
 from ..command import Failure
-from ..files import replacing, replacing_folder, write_json
+from ..files import raw_lines, replacing, replacing_folder, write_json
 from ..text.base import one_line
 from .signs import check_signs
 
@@ -25,59 +23,27 @@ Pair = Tuple[str, str]
 
 
 def find(prefix: str, end: str, remedy: str = "check the folder and the languages") -> Path:
-    """The file ``PREFIX.END``, or ``PREFIX.END.gz``; the end is mostly a language.
+    """The file ``PREFIX.END``, or else ``PREFIX.END.gz``; the end is mostly a language.
 
     Raises:
-        Failure: both are missing, or they have different text.
+        Failure: both are missing.
     """
-    found = each_once([Path(f"{prefix}.{end}"), Path(f"{prefix}.{end}.gz")])
-    if not found:
-        raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
-    return found[0]
-
-
-def each_once(paths: Iterable[Path]) -> List[Path]:
-    """The files among these paths, without ``FILE.gz`` where ``FILE`` is, too, as after ``gunzip --keep``.
-
-    Raises:
-        Failure: the two have different text.
-    """
-    files = [path for path in paths if path.is_file()]
-    packed = {path: path.with_name(f"{path.name}.gz") for path in files}
-    twice = {path: other for path, other in packed.items() if other in packed}
-    for path, other in twice.items():
-        if any(one != another for one, another in zip_longest(raw_lines(path), raw_lines(other))):
-            raise Failure(f"{path} and {other} have different text: remove one")
-    return [path for path in files if path not in twice.values()]
+    for path in (Path(f"{prefix}.{end}"), Path(f"{prefix}.{end}.gz")):
+        if path.is_file():
+            return path
+    raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
 
 
 def lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file, plain or gzipped; only a newline ends a line, other breaks become spaces.
 
     Raises:
-        Failure: :func:`raw_lines` fails, or a line is absurdly long.
+        Failure: :func:`.files.raw_lines` fails, or a line is absurdly long.
     """
     for number, line in enumerate(raw_lines(path), 1):
         if len(line) > MAX_LENGTH:
             raise Failure(f"{path}, line {number}: {len(line):,} characters: is it text? Break it into lines")
         yield one_line(line)
-
-
-def raw_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or gzipped, as they are, without their newlines and a byte order mark.
-
-    Raises:
-        Failure: a line, named by its number, is not UTF-8, or a gzip file is damaged.
-    """
-    number = 1
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        try:
-            for number, line in enumerate(file, 1):
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
-        except UnicodeDecodeError as error:
-            raise Failure(f"{path}, line {number}: not UTF-8 ({error.reason}): convert it with iconv") from None
-        except (EOFError, OSError, zlib.error) as error:
-            raise Failure(f"{path}: cannot be read ({error}): copy or download it again") from None
 
 
 def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Pair]:

@@ -11,7 +11,8 @@ from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple, TypedDict
 
 from ..command import Failure
 from ..corpus.documents import objects, share
-from ..corpus.lines import find, raw_lines
+from ..corpus.lines import find
+from ..files import raw_lines
 from ..scoring.metrics.labels import LABELS
 
 REMEDY = "give the folder with the files of the tasks as --data"

@@ -28,20 +28,10 @@ def test_only_a_newline_ends_a_line_also_in_gzipped_files(tmp_path):
     """A byte order mark is no text; the last line may lack its end."""
     prefix, out = write(tmp_path, "", "\ufeffx\n y\tz \n\ufeff")
     (tmp_path / "in.en").unlink()
+    (tmp_path / "in.de.gz").write_bytes(gzip.compress(b"beside the same file"))
     (tmp_path / "in.en.gz").write_bytes(gzip.compress("ä\rb\r\nc\u2028d\x85e\nf\n".encode()))
     assert copy_pairs(prefix, out, LANGS) == {"pairs": 3}
     assert read(out) == ["ä b\nc d e\nf\n", "x\ny z\n\ufeff\n"]
-
-
-def test_a_gzipped_file_beside_its_plain_one_has_the_same_text_or_is_refused(tmp_path):
-    prefix, out = write(tmp_path, "a\nb\n", "x\ny\n")
-    packed = tmp_path / "in.en.gz"
-    packed.write_bytes(gzip.compress(b"a\nb\n"))
-    assert copy_pairs(prefix, out, LANGS) == {"pairs": 2}
-    for other in (b"a\nc\n", b"a\nb\nc\n"):
-        packed.write_bytes(gzip.compress(other))
-        with pytest.raises(Failure, match=r"in\.en and .*in\.en\.gz .*remove one"):
-            copy_pairs(prefix, out, LANGS)
 
 
 @pytest.mark.parametrize(
