@@ -47,7 +47,7 @@ setup(
         ],
         "scripts": [
             'tomli; python_version < "3.11"',  # recipes are TOML
-            *["msgspec>=0.19", "filelock>=3.12"],  # recipes and records; one command at a time
+            *["msgspec>=0.19", "filelock>=3.12.4"],  # recipes and records; one command at a time
             *["jinja2>=3.1", "markdown-it-py>=3.0"],  # the report
             "sentencepiece>=0.2",  # prepare.sh --subwords sentencepiece
         ],

@@ -47,12 +47,7 @@ class Steps:
         start, stamp = time.monotonic(), stamp_path(self.folder, name)
         stamp.parent.mkdir(parents=True, exist_ok=True)  # it tells our folders from others
         stamp.unlink(missing_ok=True)
-        try:
-            numbers = work() or {}
-        except BaseException:
-            with suppress(OSError):  # of a first step that fails, nothing stays
-                stamp.parent.rmdir()
-            raise
+        numbers = work() or {}
         write_json(stamp, {"settings": self.settings, **numbers})
         say(f"{name}: {time.monotonic() - start:.0f} s")
 
