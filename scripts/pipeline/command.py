@@ -135,10 +135,9 @@ def to_path(text: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Raises Failure if fairseq would replace a part of a name, or split it: ``12:30`` are two files."""
-    for sign in ("${", os.pathsep):
-        if sign in name:
-            raise Failure(f"{name}: fairseq does not take '{sign}' for a part of the name: rename the folder")
+    """Raises Failure if fairseq would split a name: ``12:30`` are two files."""
+    if os.pathsep in name:
+        raise Failure(f"{name}: fairseq splits it at '{os.pathsep}': rename the folder")
 
 
 def run(main: Callable[[List[str]], None]) -> NoReturn:

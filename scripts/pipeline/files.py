@@ -126,11 +126,7 @@ def read_as(path: Path, kind: Type[Content], remedy: str, strict: bool = True) -
 
 
 def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
-    """The content of a JSON file, whatever its shape.
-
-    Raises:
-        Failure: as of :func:`read_as`.
-    """
+    """The same, whatever its shape."""
     return read_as(path, Any, remedy)
 
 
@@ -152,9 +148,5 @@ def raw_lines(path: Path) -> Iterator[str]:
 
 
 def read_lines(path: Path) -> List[str]:
-    """The lines of a UTF-8 file; only a newline, of Unix or Windows, ends a line.
-
-    Raises:
-        Failure: as of :func:`raw_lines`.
-    """
+    """The same as a list, in which the newlines may be those of Windows."""
     return [line.rstrip("\r") for line in raw_lines(path)]

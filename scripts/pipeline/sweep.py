@@ -238,6 +238,4 @@ def _commands(run: Path, sentence: str) -> List[str]:
 
 def _shown(path: Path) -> str:
     """A path as the user would type it here."""
-    path = Path(os.path.abspath(path))
-    here = Path.cwd()
-    return shlex.quote(str(path.relative_to(here) if here in path.parents else path))
+    return shlex.quote(os.path.relpath(path))

@@ -128,9 +128,6 @@ def join(prefix: str, out: str, langs: Tuple[str, str], sentences: int) -> None:
     """Joins each ``sentences`` consecutive pairs to one: a test set with the same text in longer sentences.
 
     If too few pairs remain at the end, they are left out.
-
-    Raises:
-        Failure: :func:`pairs` fails.
     """
     each = pairs(prefix, langs)
     groups = iter(lambda: list(zip(*islice(each, sentences))), [])

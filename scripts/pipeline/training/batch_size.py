@@ -75,11 +75,7 @@ def choose(
 def choose_flags(
     folder: Path, languages: Tuple[str, str], target_tokens: int, devices: int, device_tokens: int, multiple: int
 ) -> List[str]:
-    """Chooses ``--max-tokens`` and ``--update-freq`` for the binarised data in ``folder``, and reports the result.
-
-    Raises:
-        Failure: :func:`choose` fails.
-    """
+    """What :func:`choose` finds for the binarised data in ``folder``, as flags; tells the user."""
     data = load(folder, *languages)
     max_tokens, frequency, tokens = choose(data, target_tokens, devices, device_tokens, multiple)
     say(
