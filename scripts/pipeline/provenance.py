@@ -13,6 +13,7 @@ from typing import Any, Dict, Mapping, Optional
 import msgspec
 
 from .files import read_as, sha256, write_json
+from .paths import ROOT
 
 CODE = ("fairseq_rope", "scripts", "tests")
 """The folders of the program and its tests."""
@@ -58,27 +59,17 @@ def versions() -> Dict[str, str]:
     return installed
 
 
-def commit(root: Path) -> Optional[str]:
-    """The checked-out commit of ``root``, followed by ``-dirty`` if files differ; None if it is no git repository."""
+def code() -> str:
+    """The commit of the project, with ``-dirty`` if files differ; without a repository, a hash of program and tests."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    own["GIT_CEILING_DIRECTORIES"] = str(root.resolve().parent)  # not that of a repository around it
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    own["GIT_CEILING_DIRECTORIES"] = str(ROOT.resolve().parent)  # not that of a repository around it
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, env=own).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def code_hash(root: Path) -> str:
-    """A hash of the program and its tests."""
-    files = sorted(path for name in CODE for path in (root / name).rglob("*") if path.suffix != ".pyc")
-    lines = [f"{path.relative_to(root)} {sha256(path)}\n" for path in files if path.is_file()]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def code(root: Path) -> str:
-    """The commit of ``root``; without a repository, the hash of the code."""
-    return commit(root) or f"code {code_hash(root)}"
+        paths = sorted(path for name in CODE for path in (ROOT / name).rglob("*") if path.suffix != ".pyc")
+        lines = [f"{path.relative_to(ROOT)} {sha256(path)}\n" for path in paths if path.is_file()]
+        return f"code {hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
 def cpu_info() -> str:
@@ -104,12 +95,12 @@ def machine() -> str:
     return ", ".join(parts)
 
 
-def provenance(root: Path) -> Dict[str, Any]:
+def provenance() -> Dict[str, Any]:
     """Commit or hash of the code, versions and machine, for the record of a run."""
-    return {"commit": code(root), "versions": versions(), "machine": machine()}
+    return {"commit": code(), "versions": versions(), "machine": machine()}
 
 
-def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: bool) -> None:
+def write_record(path: Path, record: Mapping[str, Any], continues: bool) -> None:
     """Writes the record of a run as JSON, with commit, versions and machine.
 
     In the record of a run that continues, a condition that changed has both values.
@@ -117,7 +108,7 @@ def write_record(path: Path, record: Mapping[str, Any], root: Path, continues: b
     Raises:
         Failure: the record so far is damaged.
     """
-    now: Dict[str, Any] = {**{key: str(value) for key, value in record.items()}, **provenance(root)}
+    now: Dict[str, Any] = {**{key: str(value) for key, value in record.items()}, **provenance()}
     if continues and path.is_file():
         before = read_record(path.parent)
         now.update({key: _both(getattr(before, key), now[key]) for key in ("machine", "commit", "threads")})

@@ -12,7 +12,6 @@ import torch
 
 from ..command import Failure, Parser, to_path, whole_number
 from ..files import read_json, write_json
-from ..paths import ROOT
 from ..provenance import code
 from ..results import without_folders
 from .measuring import machine, quiet
@@ -57,7 +56,7 @@ def main(argv: Sequence[str]) -> None:
     if args.out and args.out.exists() and read_json(args.out).get("command") != command:
         raise Failure(f"{args.out} has the figures of another command: name another file, or remove this one")
     result = {**args.measure(args), "flags": args.flags, "repeats": args.repeats, "command": command}
-    result |= {"commit": code(ROOT), "machine": machine(args.device)}
+    result |= {"commit": code(), "machine": machine(args.device)}
     print(f"{as_table(result['rows'])}\n\n{result['what']}")
     for name, value in result.items():
         if name not in ("rows", "what"):

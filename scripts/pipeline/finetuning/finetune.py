@@ -29,7 +29,7 @@ from ..command import Failure, Parser, say, script_name, to_path, whole_number
 from ..experiment import Experiment, System, table_of, walk
 from ..files import read_lines, sha256, write_text
 from ..lock import locked
-from ..paths import ROOT, USER_DIR
+from ..paths import USER_DIR
 from ..provenance import RECORD, write_record
 from ..recipes import BATCH, load_recipe
 from ..results import Result, collect
@@ -173,7 +173,7 @@ class FineTuning(Experiment):
         log.unlink(missing_ok=True)
         record = {"command": self.args.command, "arch": self.pretrained.arch, "seed": flags["--seed"][0]}
         record |= {"flags": " ".join(words), "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count())}
-        write_record(folder / RECORD, record, ROOT, continues=False)
+        write_record(folder / RECORD, record, continues=False)
         command = ["fairseq-train", str(self.data), "--user-dir", str(USER_DIR), "--save-dir", str(checkpoints)]
         command += ["--finetune-from-model", str(self.pretrained.checkpoint), "--save-interval", str(self.epochs)]
         command += ["--save-interval-updates", "1000000", "--no-epoch-checkpoints", "--no-save-optimizer-state"]

@@ -83,7 +83,7 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     again = f"run scripts/prepare.sh --out {data} again"
     prepared = read_prepared(data, again)
     processing = text_processing(data, prepared, source, target)
-    check_subset(data, subset, f"*.{source}-{target}.*.idx")
+    check_subset(data, subset)
     sides = [data / "raw" / f"{subset}.{lang}" for lang in (source, target)]
     for side in sides:
         if not side.is_file():

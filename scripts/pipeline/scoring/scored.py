@@ -7,7 +7,6 @@ import msgspec
 
 from ..command import Failure, Parser, to_path, whole_number
 from ..files import read_as
-from ..paths import ROOT
 from ..prepared import read_prepared
 from ..provenance import code
 from .statistics import COLUMNS, ROUNDED, bleu, rows
@@ -54,7 +53,7 @@ def read_scored(path: Path, remedy: str, metric: str = BLEU) -> Scored:
 def head(run: Path, subset: str, settings: str, checkpoint: str) -> Dict[str, Any]:
     """What a score file says of itself, with the hash of the checkpoint and the commit that scored it."""
     known = {"name": str(run), "subset": subset, "settings": settings, "checkpoint": checkpoint}
-    return {**known, "commit": code(ROOT)}
+    return {**known, "commit": code()}
 
 
 def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
@@ -71,9 +70,9 @@ def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
     return parser
 
 
-def check_subset(data: Path, subset: str, pattern: str = "*.idx") -> None:
-    """Raises Failure, which names the sets that there are, unless the data have this one, in files of the pattern."""
-    there = sorted({path.name.split(".")[0] for path in (data / "bin").glob(pattern)})
+def check_subset(data: Path, subset: str) -> None:
+    """Raises Failure, which names the sets that there are, unless the data have this one."""
+    there = sorted({path.name.split(".")[0] for path in (data / "bin").glob("*.idx")})
     if subset not in there:
         sets = read_prepared(data, "prepare the data again").sets
         named = (f"{name} ({own})" if (own := sets.get(name, name)) != name else name for name in there)

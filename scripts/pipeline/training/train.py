@@ -23,7 +23,7 @@ from .. import settings
 from ..command import Failure, Parser, as_failure, check_name, say, to_path, whole_number
 from ..files import sha256, write_text
 from ..lock import locked
-from ..paths import ROOT, USER_DIR
+from ..paths import USER_DIR
 from ..prepared import one_dictionary, read_languages
 from ..provenance import RECORD, read_record, write_record
 from ..recipes import BATCH, load_recipe
@@ -362,7 +362,7 @@ class Training:
             **({"products": library} if library else {}),
             **({"from": f"{self.beginning}, SHA-256 {sha256(self.start)}"} if self.start else {}),
         }
-        write_record(self.out / RECORD, record, ROOT, continues)
+        write_record(self.out / RECORD, record, continues)
 
 
 def main(argv: Sequence[str]) -> None:

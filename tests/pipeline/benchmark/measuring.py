@@ -8,7 +8,6 @@ import torch
 
 from pipeline.benchmark import measuring
 from pipeline.benchmark.command import main
-from pipeline.paths import ROOT
 from pipeline.provenance import code
 
 SIZES = {"layers": 1, "embed-dim": 32, "ffn-embed-dim": 64, "attention-heads": 4}
@@ -37,5 +36,5 @@ def measured(tmp_path, capsys, monkeypatch, *words):
     for row, line in zip(result["rows"], rows):
         assert line == "| " + " | ".join(map(str, row.values())) + " |"
     assert result["command"] == shlex.join(["scripts/benchmark.sh", *own, "--out", "PATH", *flags])
-    assert result["commit"] == code(ROOT) and result["machine"]["torch"] == torch.__version__
+    assert result["commit"] == code() and result["machine"]["torch"] == torch.__version__
     return result

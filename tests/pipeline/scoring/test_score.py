@@ -9,7 +9,6 @@ from sacrebleu.metrics import BLEU
 
 from pipeline.files import write_json
 from pipeline.lock import locked
-from pipeline.paths import ROOT
 from pipeline.provenance import code
 from pipeline.scoring import score as command
 from pipeline.scoring.statistics import COLUMNS, bleu, rows
@@ -40,7 +39,7 @@ def test_scores_and_statistics_are_written_together(fake, capsys):
     assert result["scores"]["sacrebleu"]["score"] == round(score, 2) < 100
     assert tuple(result["statistics"]) == COLUMNS and bleu(rows(result["statistics"])) == score
     assert result["statistics"]["source_words"] == [2, 2, 2] and result["sentences"] == 3
-    said = ("test", "beam 4, lenpen 0.6, --sampling --cpu", code(ROOT))
+    said = ("test", "beam 4, lenpen 0.6, --sampling --cpu", code())
     assert (result["subset"], result["settings"], result["commit"]) == said
     (call,) = fake.calls
     assert call[0] == f"{fake.data}/bin" and call[-2:] == ["--sampling", "--cpu"]
