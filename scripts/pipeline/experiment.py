@@ -132,17 +132,16 @@ class Experiment:
 
         Until the data are prepared here, the data of the result count as the same.
         """
-        if not self._has_result(same=True):
+        result, search = self._result(), self.recipe.score.settings
+        if not result or not self._has_made(result):
             return False
-        tests, search = read_result(self.file).tests, self.recipe.score.settings
-        scored = {name for name, test in tests.items() if test.settings.split(", ")[: len(search)] == search}
+        scored = {name for name, test in result.tests.items() if test.settings.split(", ")[: len(search)] == search}
         return set(self.subsets.values()) <= scored
 
-    def _has_result(self, same: bool) -> bool:
-        """Whether the result file has scores of a run with the same settings, or of one with others."""
-        if not self.file.is_file() or (result := read_result(self.file)).unfinished:
-            return False
-        return self._has_made(result) == same
+    def _result(self) -> Optional[Result]:
+        """The result, if there is one with scores."""
+        result = read_result(self.file) if self.file.is_file() else None
+        return result if result and not result.unfinished else None
 
     def _has_made(self, result: Result) -> bool:
         """Whether a result is from a run with the same settings, here or on another machine."""
@@ -151,8 +150,8 @@ class Experiment:
 
     def _collect(self) -> None:
         """Writes the result file; moves one of a finished run with other settings away."""
-        result = self._collected()
-        if self._has_result(same=False):
+        result, before = self._collected(), self._result()
+        if before and not self._has_made(before):
             old = f"{self.file}.old-{time.strftime('%Y%m%d-%H%M%S')}"
             say(f"{self.file} is of a run with other settings: it moves to {old}")
             self.file.rename(old)
@@ -181,7 +180,7 @@ class Experiment:
     def collect_unfinished(self, reason: str) -> None:
         """Writes a result file with the reason why a run failed or was interrupted; a file with scores stays."""
         with contextlib.suppress(Failure, OSError):
-            if not self.file.is_file() or read_result(self.file).unfinished:
+            if not self._result():
                 write_json(self.file, self._collected(unfinished=reason))
 
     def _collected(self, unfinished: str = "") -> Dict[str, Any]:

@@ -227,13 +227,9 @@ def _samples(experiment: Experiment, samples: Sequence[Sequence[str]]) -> List[s
 
 
 def _commands(run: Path, sentence: str) -> List[str]:
-    translate, environment = f"{_shown(SCRIPTS / 'translate.sh')} {_shown(run)}", Path(os.environ.get("VENV", ""))
-    lines = ["To translate a sentence, or what you type (Ctrl-D ends):"]
-    lines += [f"  echo {shlex.quote(sentence)} | {translate}", f"  {translate}"]
-    if (environment / "bin/activate").is_file() and os.environ.get("VIRTUAL_ENV") != str(environment):
-        lines += ["To have fairseq-rope, fairseq-train and so on at hand:"]
-        lines += [f"  source {_shown(environment / 'bin/activate')}"]
-    return lines
+    translate = f"{_shown(SCRIPTS / 'translate.sh')} {_shown(run)}"
+    head = "To translate a sentence, or what you type (Ctrl-D ends):"
+    return [head, f"  echo {shlex.quote(sentence)} | {translate}", f"  {translate}"]
 
 
 def _shown(path: Path) -> str:

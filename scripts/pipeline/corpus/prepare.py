@@ -26,7 +26,7 @@ from ..text.preparation import Preparation
 from ..text.segments import SENTENCES, SEPARATOR
 from . import blocks, lines
 from .cleaning import clean
-from .preparing import add_splitting, asks_for_help, check_distinct, check_out, dictionary, finish, parsed, preparing
+from .preparing import add_splitting, check_distinct, check_out, dictionary, finish, parsed, preparing
 
 MOST_DROPPED = 0.1
 """The share of the training pairs that the default of ``--ratio`` may drop: above it, the user decides."""
@@ -38,7 +38,7 @@ FILTERED = 2737
 def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     """The options of ``scripts/prepare.sh``; with ``--binarized`` or ``--like``, others are not there."""
     given = [word.split("=")[0] for word in argv]
-    binarized, like, listed = "--binarized" in given, "--like" in given, asks_for_help(argv)
+    binarized, like, listed = "--binarized" in given, "--like" in given, "--help" in given or "-h" in given
     parser = Parser(doc)
     parser.set_defaults(binarized=None, like=None)
     for side, lang in (("source", "en"), ("target", "de")):
@@ -56,7 +56,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         codes = "your BPE codes or model of SentencePiece, to translate"
         own.add_argument("--codes", type=to_path, metavar="FILE", help=codes)
     if listed or not like:
-        add_splitting(parser, "binarized" if binarized else "pairs", argv)
+        add_splitting(parser, "binarized" if binarized else "pairs")
     args = parsed(parser, "prepare.sh", argv)
     if args.source == args.target:
         parser.error(f"--source and --target are both '{args.source}': name two languages")

@@ -39,7 +39,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     text = "language of the text (default: en)"
     parser.add_argument("--language", type=language, default="en", metavar="LANG", help=text)
     parser.set_defaults(like=None)
-    add_splitting(parser, "text", argv)
+    add_splitting(parser, "text")
     args = parsed(parser, "prepare_text.sh", argv)
     args.hold_out = float(args.hold_out or 0)
     if bool(args.hold_out) != (not args.valid and not args.test) or bool(args.valid) != bool(args.test):

@@ -20,27 +20,19 @@ from ..text.preparation import Preparation
 TEXT_UNITS = ("documents", "lines", "bytes")
 
 
-def asks_for_help(argv: Sequence[str]) -> bool:
-    return not {"-h", "--help"}.isdisjoint(argv)
-
-
-def add_splitting(parser: Parser, kind: str, argv: Sequence[str]) -> None:
-    """Adds the option that says how to split, and those of the way that is chosen; to be listed, of all ways.
+def add_splitting(parser: Parser, kind: str) -> None:
+    """Adds the option that says how to split, and unless the user has split the text, those of each way.
 
     Args:
         kind: one of :attr:`.Text.applies_to`.
     """
-    ways, own = [name for name, way in TEXTS.items() if kind in way.applies_to], kind == "binarized"
-    first = Parser(None, add_help=False)
+    ways, own = {name: way for name, way in TEXTS.items() if kind in way.applies_to}, kind == "binarized"
     text = "how you split words" if own else "how to split words (default: bpe; sentencepiece suits any script)"
-    for each in (first, parser):
-        each.add_argument("--subwords", choices=ways, default="bpe", required=own, help=text)
-    chosen = first.parse_known_args(argv)[0].subwords
-    for name in ways:
-        if not own and (name == chosen or asks_for_help(argv)):
-            group = parser.add_argument_group(f"with --subwords {name}")
-            for option, settings in TEXTS[name].options.items():
-                group.add_argument(f"--{option}", **settings)
+    parser.add_argument("--subwords", choices=list(ways), default="bpe", required=own, help=text)
+    for name, way in ways.items() if not own else ():
+        group = parser.add_argument_group(f"with --subwords {name}")
+        for option, settings in way.options.items():
+            group.add_argument(f"--{option}", **settings)
 
 
 def parsed(parser: Parser, script: str, argv: Sequence[str]) -> Any:
@@ -50,6 +42,11 @@ def parsed(parser: Parser, script: str, argv: Sequence[str]) -> Any:
     parser.add_argument("--workers", type=whole_number(1), default=cores, help=text)
     parser.add_argument("--out", type=to_path, required=True, help="output folder: raw/, bin/, prepare.json and others")
     args = parser.parse_args(argv)
+    given = {word.partition("=")[0] for word in argv}
+    for name, way in TEXTS.items() if "subwords" in args else ():
+        for option in way.options:
+            if f"--{option}" in given and name != args.subwords:
+                parser.error(f"--{option} is for --subwords {name}")
     args.workers = min(args.workers, cores)
     args.command = shlex.join([f"scripts/{script}", *argv])
     return args
