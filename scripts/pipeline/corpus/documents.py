@@ -14,7 +14,7 @@ from tqdm import tqdm
 from ..command import Failure
 from ..files import raw_lines, replacing_folder
 from ..text.base import one_line
-from .lines import lines, write_counts
+from .lines import each_once, lines, write_counts
 
 Document = List[str]
 """The lines of a document, none of them empty."""
@@ -26,10 +26,10 @@ HELD_OUT = ("test", "valid")
 def find_files(name: str) -> List[Path]:
     """The files of a set: a file, all files in a folder, or ``NAME.*``, in the order of their names.
 
-    Hidden files, what editors keep of an older text (``NAME~``), and ``FILE.gz`` beside ``FILE`` do not count.
+    Hidden files, and what editors keep of an older text (``NAME~``), do not count.
 
     Raises:
-        Failure: there are none.
+        Failure: there are none, or ``FILE.gz`` is beside ``FILE``.
     """
     path = Path(name)
     if path.is_file():
@@ -39,8 +39,7 @@ def find_files(name: str) -> List[Path]:
     else:
         beginning = f"{path.name}."
         found = [file for file in path.parent.glob("*") if path.name and file.name.startswith(beginning)]
-    packed = {file.with_name(f"{file.name}.gz") for file in found}
-    files = sorted(file for file in found if file.is_file() and file.name[-1] != "~" and file not in packed)
+    files = sorted(each_once(file for file in found if file.name[-1] != "~"))
     if not files:
         raise Failure(f"{name}: no such file or folder, nor {name}.*, or an empty folder: check the name")
     return files

@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import ExitStack
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from tqdm import tqdm
 
@@ -23,15 +23,24 @@ Pair = Tuple[str, str]
 
 
 def find(prefix: str, end: str, remedy: str = "check the folder and the languages") -> Path:
-    """The file ``PREFIX.END``, or else ``PREFIX.END.gz``; the end is mostly a language.
+    """The file ``PREFIX.END`` or ``PREFIX.END.gz``; the end is mostly a language.
 
     Raises:
-        Failure: both are missing.
+        Failure: both are missing, or both are there.
     """
-    for path in (Path(f"{prefix}.{end}"), Path(f"{prefix}.{end}.gz")):
-        if path.is_file():
-            return path
-    raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
+    found = each_once([Path(f"{prefix}.{end}"), Path(f"{prefix}.{end}.gz")])
+    if not found:
+        raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
+    return found[0]
+
+
+def each_once(paths: Iterable[Path]) -> List[Path]:
+    """The files among these paths; raises Failure if ``FILE.gz`` is beside ``FILE``: which of them is meant?"""
+    files = [path for path in paths if path.is_file()]
+    for file in files:
+        if (packed := file.with_name(f"{file.name}.gz")) in files:
+            raise Failure(f"{file} and {packed} are both there: remove one")
+    return files
 
 
 def lines(path: Path) -> Iterator[str]:

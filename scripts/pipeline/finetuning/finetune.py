@@ -111,8 +111,8 @@ class FineTuning(Experiment):
         self.labels = [example.label for example in self.sets["valid"]]
         most_frequent = statistics.mode(example.label for example in self.sets["train"])
         self.chance = self.task.scores([most_frequent] * len(self.labels), self.labels)
-        self.model = self.pretrained.entry()
-        lines = [self.examples, *self.pretrained.files(), f"at most {self.pretrained.longest} tokens"]
+        self.files, self.model = self.pretrained.files(), self.pretrained.entry()
+        lines = [self.examples, *self.files, f"at most {self.pretrained.longest} tokens"]
         self.encoding = "".join(f"{line}\n" for line in lines)
         """The settings of the encoding."""
 
@@ -134,6 +134,8 @@ class FineTuning(Experiment):
         Steps(self.folder, self.encoding).step("encode", ["data/input0"], lambda: encode(*what))
 
     def _train(self, lr: float, seed: int) -> None:
+        if self.pretrained.files() != self.files:
+            raise Failure(f"{self.pretrained.run}: its model has changed meanwhile: call again to tune the new")
         folder, flags = self.grid[lr, seed], self._flags(lr, seed)
         steps = Steps(folder, f"{self.encoding}step encode\nfinetune {' '.join(words_in(flags))}\n")
         steps.step("finetune", ["predictions.txt", "train.log"], lambda: self._launch(folder, flags))

@@ -108,14 +108,11 @@ def read_loss(path: Path, subset: str) -> Tuple[float, float]:
     """Bits per token, rounded to three decimals and without smoothing, and perplexity, as fairseq-validate prints them.
 
     Raises:
-        Failure: they are not there, or no numbers.
+        Failure: they are no numbers.
     """
     found = re.findall(rf"\| {re.escape(subset)} \| (\{{.*\}})\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    printed = json.loads(found[-1]) if found else {}
-    values = {key.removeprefix(f"{subset}_"): value for key, value in printed.items()}
-    loss = values.get("nll_loss", values.get("loss"))
-    if loss is None:
-        raise Failure(f"{path} has no loss of '{subset}': run scripts/evaluate.sh again")
+    values = {key.removeprefix(f"{subset}_"): value for key, value in json.loads(found[-1]).items()}
+    loss = values.get("nll_loss", values["loss"])
     if not math.isfinite(perplexity := float(values["ppl"])):
         raise Failure(f"the loss on '{subset}' is {loss}: the training diverged; train again with a lower --lr")
     return float(loss), perplexity

@@ -44,7 +44,6 @@ def main() -> None:
 def _check_progress(folder: Path, restarts: int) -> None:
     """Ends the process if it is a restart without a new checkpoint since the previous start."""
     note, updates = folder.parent / STARTED_FROM, newest_updates(folder)
-    note.parent.mkdir(parents=True, exist_ok=True)
     if restarts:
         if updates <= int(note.read_text()):
             print("crashed again without a new checkpoint: it is not started once more", file=sys.stderr)

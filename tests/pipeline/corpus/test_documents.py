@@ -43,8 +43,10 @@ def test_a_name_stands_for_a_file_a_folder_or_the_files_that_begin_with_it(write
     assert find_files(str(tmp_path / "train")) == [files["train.de.gz"], files["train.en"]]
     assert find_files(f"{tmp_path}/books") == [files["books/a.md"], files["books/b/2.md"]]
     write("train.en~", "x\n")
-    write("train.en.gz", gzip.compress(b"x\n"))
     assert find_files(str(tmp_path / "train")) == [files["train.de.gz"], files["train.en"]]
+    write("train.en.gz", gzip.compress(b"x\n"))
+    with pytest.raises(Failure, match=r"train\.en and .*train\.en\.gz .*remove one"):
+        find_files(str(tmp_path / "train"))
     with pytest.raises(Failure, match="no such file"):
         find_files(str(tmp_path / "train.e"))
 

@@ -28,10 +28,16 @@ def test_only_a_newline_ends_a_line_also_in_gzipped_files(tmp_path):
     """A byte order mark is no text; the last line may lack its end."""
     prefix, out = write(tmp_path, "", "\ufeffx\n y\tz \n\ufeff")
     (tmp_path / "in.en").unlink()
-    (tmp_path / "in.de.gz").write_bytes(gzip.compress(b"beside the same file"))
     (tmp_path / "in.en.gz").write_bytes(gzip.compress("ä\rb\r\nc\u2028d\x85e\nf\n".encode()))
     assert copy_pairs(prefix, out, LANGS) == {"pairs": 3}
     assert read(out) == ["ä b\nc d e\nf\n", "x\ny z\n\ufeff\n"]
+
+
+def test_a_gzipped_file_beside_its_plain_one_is_refused(tmp_path):
+    prefix, out = write(tmp_path, "a\n", "x\n")
+    (tmp_path / "in.en.gz").write_bytes(gzip.compress(b"a\n"))
+    with pytest.raises(Failure, match=r"in\.en and .*in\.en\.gz .*remove one"):
+        copy_pairs(prefix, out, LANGS)
 
 
 @pytest.mark.parametrize(
