@@ -11,7 +11,6 @@ from pathlib import Path
 ERROR = re.compile(r"^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |No module named")
 LAST_LINES = 400
 LONGEST = 300
-NO_REASON = "no reason given"
 LITTLE = 1 << 16
 """A disk with fewer free bytes counts as full."""
 
@@ -38,16 +37,11 @@ def end(process: "subprocess.Popen[bytes]", grace: float) -> None:
         process.wait()
 
 
-def last_error(text: str) -> str:
-    """The last line of a log that gives a reason; torchrun's own lines give none."""
-    lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in text.splitlines()[-LAST_LINES:]]
-    errors = [line for line in lines if ERROR.search(line) and "ChildFailedError" not in line]
-    return errors[-1][:LONGEST] if errors else NO_REASON
-
-
 def last_error_in(log: Path) -> str:
-    """The same for a log file, which may be missing, or cut because the disk is full."""
-    said = last_error(log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
-    if said == NO_REASON and shutil.disk_usage(log.parent).free < LITTLE:
-        return f"no room is left in {log.parent}: make room"
-    return said
+    """The last line of a log, which may be missing, that gives a reason; torchrun's own lines give none."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in text.splitlines()[-LAST_LINES:]]
+    if errors := [line for line in lines if ERROR.search(line) and "ChildFailedError" not in line]:
+        return errors[-1][:LONGEST]
+    is_full = shutil.disk_usage(log.parent).free < LITTLE  # which cuts the log
+    return f"no room is left in {log.parent}: make room" if is_full else "no reason given"

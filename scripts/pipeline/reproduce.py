@@ -77,7 +77,6 @@ def words_of_config(config: Mapping[str, Any]) -> List[str]:
 def _do(sweep: Sweep, args: argparse.Namespace) -> None:
     """One step, for the Snakefile."""
     if args.only == "prepare":
-        sweep.check_inputs()
         sweep.prepare()
     for experiment in sweep.experiments:
         if f"{experiment.system.name}/seed{experiment.seed}" == args.run and not experiment.is_finished():
@@ -91,7 +90,6 @@ def main(argv: Sequence[str]) -> None:
         sweep = Sweep(args)
         if args.only:
             return _do(sweep, args)
-        sweep.check_inputs()
         sweep.prepare()
         walk(sweep.experiments, lambda: sweep.make_report(quiet=True))
         sweep.end()

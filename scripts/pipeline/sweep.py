@@ -125,6 +125,7 @@ class Sweep:
 
     def prepare(self) -> None:
         """Downloads the text, joins the sentences of test sets, and prepares the data, as far as that is not done."""
+        self.check_inputs()
         if self.downloads:
             wmt14.main(["--out", str(self.raw)])
         recipe = self.recipe.data

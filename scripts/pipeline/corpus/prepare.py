@@ -123,11 +123,7 @@ def adopt(args: argparse.Namespace) -> None:
 
 
 def prepare(args: argparse.Namespace) -> None:
-    """The steps from pairs of raw text to binarised data.
-
-    Raises:
-        Failure: the text cannot be used, or a tool fails.
-    """
+    """The steps from pairs of raw text to binarised data."""
     langs, pair = (args.source, args.target), f"{args.source}-{args.target}"
     tests = {f"test{number or ''}": prefix for number, prefix in enumerate(args.test)}
     prefixes = {"train": args.train, "valid": args.valid, **tests}

@@ -48,11 +48,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
 
 
 def prepare(args: argparse.Namespace) -> None:
-    """The steps from documents to binarised data.
-
-    Raises:
-        Failure: the text cannot be used, the output would be a part of it, or a tool fails.
-    """
+    """The steps from documents to binarised data."""
     lang, out = args.language, args.out.resolve()
     words = {name: list(chain(*given)) for name, given in (("train", args.train), ("valid", args.valid)) if given}
     words.update({f"test{number or ''}": names for number, names in enumerate(args.test)})

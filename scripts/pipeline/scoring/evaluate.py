@@ -51,9 +51,6 @@ class Blocks(NamedTuple):
     bos: bool = False
     """whether ``<s>`` comes before each (``--add-bos-token``): fairseq has it predicted and counted like a token"""
 
-    def __str__(self) -> str:
-        return f"blocks of {self.tokens} tokens"
-
 
 def read_blocks(checkpoint: Path) -> Blocks:
     """The blocks of a checkpoint's training; raises Failure if it cannot be used, or is not of a language model."""
@@ -94,7 +91,7 @@ def _evaluate_once(options: argparse.Namespace, checkpoint: Path) -> Scored:
         command += ["--model-overrides", str(SAME_FOR_ALL), "--sample-break-mode", "none", "--seed", "1"]
         command += ["--required-batch-size-multiple", "1", "--log-format", "json"]
         loss, perplexity = read_loss(generate(command, checkpoint, out, 0, "evaluate"), subset)
-        settings = str(blocks) if task.predicts_all else f"{blocks}, {MASKS}"
+        settings = f"blocks of {blocks.tokens} tokens" + ("" if task.predicts_all else f", {MASKS}")
         signature = f"fairseq-validate, {settings}{', each after <s>' if blocks.bos else ''}"
         found = figures(loss, perplexity, blocks, tokens, tokens / size if task.predicts_all else 0.0)
         scores = {key: {"score": score, "signature": signature} for key, score in found.items()}

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import IO, Iterator, List, Mapping, NamedTuple, Sequence
 
 from .. import progress
 from ..command import Failure, say
@@ -64,7 +64,7 @@ def train(
     total: int,
     label: str,
     smaller: str,
-    variables: Optional[Mapping[str, str]] = None,
+    variables: Mapping[str, str] = {},
 ) -> None:
     """Runs a training to its end.
 
@@ -80,7 +80,7 @@ def train(
         Failure: it failed; the message is the last error in the log.
         Signalled: this process was sent a signal; the training has ended.
     """
-    environ = {**os.environ, **(variables or {})}
+    environ = {**os.environ, **variables}
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, where torchrun would listen nevertheless
         environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM,SIGINT,SIGQUIT"
     with log.open("ab") as output, log.open("rb") as lines:
