@@ -1,9 +1,6 @@
-"""From raw text to translations in a language without spaces, whose code has a region; and data binarised elsewhere."""
-
-import json
+"""From raw text to translations in a language without spaces, whose code has a region."""
 
 import pytest
-import sentencepiece
 
 from fairseq_rope.export import export
 from fairseq_rope.translation import RoFormerModel
@@ -22,22 +19,16 @@ TRAIN += ["--max-target-positions", 80]  # where translations of such a model en
 
 
 @pytest.fixture(scope="module")
-def raw(corpus, tmp_path_factory):
-    """The corpus with an invented Chinese target."""
-    folder = tmp_path_factory.mktemp("raw")
+def data(corpus, tmp_path_factory):
+    """The corpus with an invented Chinese target, prepared."""
+    folder = tmp_path_factory.mktemp("chinese")
     for name in ("train", "valid", "test"):
         english = read_lines(corpus / f"{name}.en")
         (folder / f"{name}.en-GB").write_text("".join(f"{line}\n" for line in english), encoding="utf-8")
         (folder / f"{name}.zh-CN").write_text("".join(f"{chinese(x)}\n" for x in english), encoding="utf-8")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def data(raw, tmp_path_factory):
-    out = tmp_path_factory.mktemp("chinese") / "data"
     languages = ["--source", "en-GB", "--target", "zh-CN", "--subwords", "sentencepiece"]
-    run("scripts/prepare.sh", *three_sets(raw), *languages, "--workers", 2, "--out", out)
-    return out
+    run("scripts/prepare.sh", *three_sets(folder), *languages, "--workers", 2, "--out", folder / "data")
+    return folder / "data"
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +37,6 @@ def model(data, tmp_path_factory):
     run("scripts/train.sh", "--data", data, "--out", out, *TRAIN)
     run("scripts/average.sh", "--run", out, "--data", data, "--last", 2)
     return out
-
-
-def test_the_preparation_is_the_librarys_own(raw, data):
-    library = sentencepiece.SentencePieceProcessor(model_file=str(data / MODEL))
-    for name in ("train.en-GB", "test.zh-CN"):
-        expected = [" ".join(pieces) for pieces in library.encode(read_lines(raw / name), out_type=str)]
-        assert read_lines(data / "pieces" / name) == expected
-    info = json.loads((data / "prepare.json").read_text(encoding="utf-8"))
-    assert [info[name] for name in ("source", "target", "subwords", "ratio")] == [
-        *("en-GB", "zh-CN", "sentencepiece", "none")
-    ]
-    assert {MODEL, "dict.zh-CN.txt", "test.zh-CN"} < set(info["sha256"]) and info["cleaned"]["kept"] == 400
-    assert info["binarised"]["train"]["zh-CN"]["unknown"] == 0
 
 
 def test_every_later_step_follows_prepare_json(data, model, tmp_path):

@@ -135,8 +135,13 @@ class Text(ABC):
         Raises:
             Failure: a file is missing, damaged or of other data; the message names ``remedy``.
         """
-        if self.codes:
-            self.learned = self.check_codes(self._file(self.codes, remedy), types, remedy)
+        if not self.codes:
+            return
+        path, prepared = self.folder / self.codes, self.prepared
+        if not path.is_file():
+            never = prepared.sha256 and not prepared.from_text and self.codes not in prepared.sha256
+            raise Failure(f"{path}: missing: {NOT_GIVEN if never else remedy}")
+        self.learned = self.check_codes(path, types, remedy)
 
     @staticmethod
     def read(path: Path, remedy: str) -> Any:
@@ -171,11 +176,3 @@ class Text(ABC):
                 f"{len(types) - len(others)}, and not {others[-1]!a:.40}: {remedy}"
             )
         return codes
-
-    def _file(self, name: str, remedy: str) -> Path:
-        """A file of the folder; raises Failure if it is missing."""
-        path, prepared = self.folder / name, self.prepared
-        if not path.is_file():
-            never = prepared.sha256 and not prepared.from_text and name not in prepared.sha256
-            raise Failure(f"{path}: missing: {NOT_GIVEN if never else remedy}")
-        return path
