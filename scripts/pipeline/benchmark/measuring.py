@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
 from unittest.mock import patch
 
 import torch
@@ -55,7 +55,7 @@ def seconds_of(call: Callable[[], Any], device: torch.device) -> float:
 
 
 def interleaved(
-    candidates: Dict[str, Callable[[], Any]], repeats: int, device: torch.device, warm_up: int = 1
+    candidates: Mapping[str, Callable[[], Any]], repeats: int, device: torch.device, warm_up: int = 1
 ) -> Seconds:
     """Seconds of each call of each candidate; the candidates take turns ``repeats`` times, after ``warm_up`` calls.
 
