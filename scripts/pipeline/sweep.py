@@ -235,4 +235,5 @@ def _commands(run: Path, sentence: str) -> List[str]:
 
 def _shown(path: Path) -> str:
     """A path as the user would type it here."""
-    return shlex.quote(os.path.relpath(path))
+    path, here = Path(os.path.abspath(path)), Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if here in path.parents else path))

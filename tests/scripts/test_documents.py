@@ -71,7 +71,8 @@ def test_documents_are_scored_whole(documents):
 def test_a_search_that_would_not_be_the_one_asked_for_is_refused(documents):
     score = ["scripts/score.sh", "--data", documents[0], "--run", documents[1], "--subset", "test5"]
     one_line(run(*score, "--max-tokens", 100, fails=True), "give --max-tokens")
-    one_line(run(*score, "--", "--model-overrides", "{'rope_scalng': 'yarn'}", fails=True), "'rope_scalng'")
+    for overrides, problem in (("{'rope_scalng': 'yarn'}", "'rope_scalng'"), ("5", "no dictionary")):
+        one_line(run(*score, "--", "--model-overrides", overrides, fails=True), problem)
 
 
 @pytest.mark.parametrize("engine", ["fairseq", "ctranslate2"])

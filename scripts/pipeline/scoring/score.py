@@ -11,6 +11,7 @@ translate a set again that was scored with the same settings. A legend under the
 """
 
 import argparse
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -151,7 +152,13 @@ def _check_overrides(checkpoint: Path, flags: Sequence[str]) -> None:
     with as_failure():
         state = load_checkpoint(checkpoint)
         known = {*vars(model_configuration(state)), *task_options(state), *(state.get("cfg") or ()), "position_gap"}
-    for name in re.findall(r"""['"](\w+)['"]\s*:""", " ".join(given)):
+    try:
+        names = list(ast.literal_eval(" ".join(given)))
+    except (SyntaxError, TypeError, ValueError):
+        raise Failure(
+            f"--model-overrides {given[0]} is no dictionary of Python: as in \"{{'dropout': 0.1}}\""
+        ) from None
+    for name in names:
         if name not in known and not is_position_option(name):
             raise Failure(f"--model-overrides: the model has no option '{name}': is it misspelt?")
 
