@@ -43,48 +43,35 @@ def test_the_decay_is_the_mean_of_the_partial_sums():
         assert decay[0] == (pairs + 1) / 2  # the mean of 1, ..., d/2
 
 
-@pytest.mark.parametrize("side", ["encoder", "decoder"])
-@pytest.mark.parametrize("encoding, reset", [("tupe_a", True), ("tupe_r", True), ("tupe_r", False)])
-def test_tupe_s_correlations_are_the_formula_with_the_special_symbol_where_it_stands(encoding, side, reset):
-    """Its row has one number for each head, and its column another one."""
-    model = build_felt(encoding, tupe_no_reset=not reset)
-    position = getattr(model, side).position
-    p = position.norm(position.table[:11])  # two rows are for the reset
-    q, k = (project(p).view(11, 4, 8).transpose(0, 1) for project in (position.q_proj, position.k_proj))
-    theta_1, theta_2, expected = (
-        q[:, i] @ k[:, j].transpose(-2, -1) / 16**0.5 for i, j in (([0], [0]), ([1], [1]), (slice(2, 11),) * 2)
-    )
-    relative = torch.zeros(4, 34)
-    bucket = torch.where(EARLIER, -DISTANCE, 0)
-    if encoding == "tupe_r":  # 9 positions are too few for logarithmic buckets
-        relative = position.relative.t()
-        later = DISTANCE.clamp(min=0) + 16 * (DISTANCE > 0)
-        bucket = torch.where(EARLIER, -DISTANCE, later if side == "encoder" else 0)
-    expected = expected + relative[:, bucket]
-    if reset:
-        symbol = 8 if side == "encoder" else 0
-        expected[:, :, symbol] = (theta_2 + relative[:, 32, None, None])[..., 0]
-        expected[:, symbol] = (theta_1 + relative[:, 33, None, None])[..., 0]
-    if side == "decoder":
-        expected = expected.masked_fill(~EARLIER, float("nan"))
-    close(tupe_correlations(model, side, 9), expected.detach())
-
-
 @pytest.mark.parametrize(
-    "kind,side,begins", [("mlm", "encoder", False), ("lm", "decoder", False), ("lm", "decoder", True)]
+    "kind, side, begins, place",
+    [
+        ("translation", "encoder", False, 8),
+        ("translation", "decoder", False, 0),
+        ("mlm", "encoder", False, 0),
+        ("lm", "decoder", False, None),
+        ("lm", "decoder", True, 0),
+    ],
 )
-def test_a_masked_model_has_its_symbol_first_and_a_causal_one_only_where_texts_begin_with_it(kind, side, begins):
-    """The column of the symbol is the same for all queries, and no other one is."""
+def test_the_special_symbol_stands_where_the_texts_of_a_side_have_it(kind, side, begins, place):
+    """Its column is the same for all queries, and no other one is."""
     model = build_felt("tupe_a", kind)
     if kind == "lm":
         assert not model.begins_with_symbol
         model.begins_with_symbol = begins
     maps = tupe_correlations(model, side, 9)
-    same = [bool((maps[:, j + 1 :, j] == maps[:, -1:, j]).all()) for j in range(7)]
-    assert same == [kind == "mlm" or begins] + [False] * 6
-    other = "decoder" if side == "encoder" else "encoder"
-    with pytest.raises(ValueError, match=f"--side {side}"):
-        tupe_correlations(build_felt("tupe_a", kind), other, 9)
+    seen = EARLIER if side == "decoder" else EARLIER | True
+    assert torch.equal(maps.isfinite(), seen.expand(4, -1, -1))
+    for j in range(7 if side == "decoder" else 9):
+        others = [i for i in range(9) if i != j and seen[i, j]]
+        is_constant = (maps[:, others, j] == maps[:, others[:1], j]).all()
+        assert is_constant == (j == place), j
+
+
+def test_a_side_that_a_model_lacks_is_refused():
+    for kind, side, other in (("mlm", "encoder", "decoder"), ("lm", "decoder", "encoder")):
+        with pytest.raises(ValueError, match=f"--side {side}"):
+            tupe_correlations(build_felt("tupe_a", kind), other, 9)
 
 
 def test_tupe_s_correlations_are_its_effective_bias_when_content_has_none():
