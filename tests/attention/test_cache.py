@@ -126,10 +126,3 @@ def test_long_pairs_learn_as_in_fairseqs_attention(device):
         learned = [[each.grad for each in (*pair, *layer.parameters())] for layer, pair in zip((ours, stock), given)]
         torch.testing.assert_close([outputs[0], *learned[0]], [outputs[1], *learned[1]], rtol=1e-3, atol=3e-3)
         assert torch.equal(*outputs) == (queries == 3)
-
-
-def test_weights_that_are_asked_for_are_fairseqs():
-    query, encoder = torch.randn(1, 3, 16), torch.randn(7, 3, 12)
-    for options in (dict(need_weights=True), dict(need_weights=False, need_head_weights=True)):
-        for actual, expected in zip(*(layer(query, encoder, encoder, **options) for layer in attentions())):
-            torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
