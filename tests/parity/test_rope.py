@@ -1,25 +1,13 @@
-"""RoPE against RoFormer (interleaved) and Phi (halves, partial rotation, scaling) of Hugging Face transformers."""
+"""RoPE in halves, partly and scaled against Phi of Hugging Face transformers; RoFormer's is in test_checkpoints.py."""
 
 import pytest
 import torch
 
 from .helpers import MISSING, B, C, D, H, T, additive, assert_equal, both_sides, load, ours, states
 
-roformer = pytest.importorskip("transformers.models.roformer.modeling_roformer", reason=MISSING)
 phi = pytest.importorskip("transformers.models.phi.modeling_phi", reason=MISSING)
 
 SIZES = dict(vocab_size=8, hidden_size=C, num_attention_heads=H, num_hidden_layers=1, intermediate_size=8)
-
-
-@both_sides
-@torch.no_grad()
-def test_interleaved_rope_equals_roformers_rotation(causal):
-    model = roformer.RoFormerModel(roformer.RoFormerConfig(max_position_embeddings=T, **SIZES)).eval()
-    peer, attention, x = model.encoder.layer[0].attention.self, ours("rope", causal), states()
-    load((peer.query, attention.q_proj), (peer.key, attention.k_proj), (peer.value, attention.v_proj))
-    angles = model.encoder.embed_positions(x.shape[:2])[None, None]
-    output, weights = peer(x, attention_mask=additive(causal), sinusoidal_pos=angles, output_attentions=True)
-    assert_equal(attention, x, attention.out_proj(output), weights)  # the peer's is in another module
 
 
 @both_sides
