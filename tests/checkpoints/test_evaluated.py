@@ -8,7 +8,6 @@ import shutil
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.models.transformer import TransformerConfig
 from omegaconf import OmegaConf
 
 from fairseq_rope.checkpoints.evaluated import check_evaluated
@@ -46,18 +45,10 @@ if "flags" in inspect.signature(OmegaConf.create).parameters:  # from omegaconf 
 
 def test_a_program_is_refused_wherever_it_is():
     programs = (PROGRAM, PROGRAM.encode(), "x", "[*x]", "f'{x}'", "().__class__", "9 " * 10**6)
-    for value, nested, name in itertools.product(programs, PLACES, ("adam_betas", "encoder_layers")):
+    options = ("adam_betas", "encoder_layers", "xformers_att_config")  # the last one is of one side, without its prefix
+    for value, nested, name in itertools.product(programs, PLACES, options):
         with pytest.raises(ValueError, match=f"refused: its option {name}"):
             check_evaluated(nested(**{name: value}))
-
-
-def test_the_options_of_one_side_are_found_where_fairseq_finds_them():
-    """fairseq reads ``encoder`` and ``decoder`` of a configuration as dictionaries, without the prefix."""
-    program = "open('marker', 'w')"
-    side = TransformerConfig.from_namespace(argparse.Namespace(decoder={"xformers_att_config": program})).decoder
-    assert side.xformers_att_config == program
-    with pytest.raises(ValueError, match="xformers_att_config"):
-        check_evaluated(argparse.Namespace(decoder={"xformers_att_config": program}))
 
 
 def test_what_omegaconf_would_compute_is_refused_and_a_circle_ends():
