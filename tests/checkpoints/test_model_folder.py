@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_rope.checkpoints.files import CheckpointError
-from fairseq_rope.checkpoints.model_folder import REMEDY, load_model, read_direction, text_files
+from fairseq_rope.checkpoints.model_folder import REMEDY, load_model, read_direction
 from fairseq_rope.translation import RoFormerModel
 from pipeline.command import Failure
 from pipeline.files import sha256
@@ -91,17 +91,6 @@ def test_a_file_that_is_missing_or_damaged_is_named(folder, name, content):
 def test_text_of_the_user_s_in_the_folder_is_no_damage_whatever_its_name(folder):
     (folder / "train.en").write_text("w1 w2\n")  # as a translation of a set into the folder has it
     Translator(folder)
-
-
-def test_the_files_of_a_way_of_splitting_are_those_that_prepare_json_names(folder):
-    prepared = json.loads((folder / "prepare.json").read_text())
-    (folder / "words.txt").touch()  # of a way that somebody added
-    (folder / "prepare.json").write_text(json.dumps({**prepared, "sha256": {**prepared["sha256"], "words.txt": "0"}}))
-    (folder / "train.en").touch()  # of the raw text, which it names, too
-    names = [path.name for path in text_files(folder)]
-    assert names == ["prepare.json", "bpecodes", "vocabulary.en", "words.txt"]
-    (folder / "prepare.json").write_text("[]")
-    assert len(text_files(folder)) == 3
 
 
 def test_damaged_codes_are_told_where_no_hash_is_stored(folder):

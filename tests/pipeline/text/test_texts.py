@@ -1,21 +1,17 @@
 """One object for text on both sides of a model: prepare.json chooses it, and each kind goes both ways."""
 
-from collections import Counter
-
 import pytest
 import sentencepiece
 from fairseq.data.data_utils import post_process
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 
 from pipeline.command import Failure
-from pipeline.corpus import prepare, prepare_text
-from pipeline.files import read_json, read_lines, write_json, write_text
-from pipeline.prepared import read_languages, read_prepared
+from pipeline.files import write_json
+from pipeline.prepared import read_prepared
 from pipeline.text import TEXTS, moses_bpe, text_processing
 from pipeline.text import sentencepiece as pieces
-from pipeline.text.base import UNKNOWN, Text
+from pipeline.text.base import UNKNOWN
 
-from ...commands import three_sets
 from ..chinese import chinese
 
 ENGLISH = ["The old king sees a dog.", "A man in a red shirt, on a ladder.", "It costs 5 % - or more (mostly)!"] * 20
@@ -52,50 +48,6 @@ def test_prepare_json_chooses_the_kind(folder):
     assert type(text_processing(folder, read_prepared(folder, ""), "en", "de")) is TEXTS["bpe"]
     with pytest.raises(Failure, match=r"prepare\.json has 'unigram' as 'subwords'"):
         processing(folder, "unigram")
-
-
-class Frequent(Text):
-    """Words in their opposite order, the most frequent ones in a file: a way that learns, and has an option."""
-
-    options = {"words": {"type": int, "default": 5, "help": "how many"}}
-    tokens = "reversed"
-    codes = "words.txt"
-
-    def apply(self, lines):
-        return [" ".join(line.split()[::-1]) for line in lines]
-
-    def text(self, printed):
-        return self.apply(printed)
-
-    def prepare(self, preparation):
-        path, count = preparation.folder / self.codes, preparation.args.words
-
-        def learn():
-            words = Counter(" ".join(line for side in preparation.train("raw") for line in read_lines(side)).split())
-            write_text(path, "".join(f"{word}\n" for word, _ in words.most_common(count)))
-            write_json(preparation.folder / "frequent.json", {"learned": count})
-
-        preparation.learn("learn-frequent", ["frequent.json", self.codes], learn)
-        super().prepare(preparation)
-        return {"words": count}
-
-
-def test_a_new_way_is_a_class_and_a_line_of_the_registry(corpus, tmp_path, monkeypatch):
-    """As CONTRIBUTING.md says. Pairs, text for language models, and text that is split like another follow from it."""
-    monkeypatch.setitem(TEXTS, "frequent", Frequent)
-    sets = three_sets(corpus)
-    first, again, text = (tmp_path / name for name in ("first", "again", "text"))
-    prepare.main([*sets, "--subwords", "frequent", "--words", "3", "--out", str(first)])
-    prepared = read_prepared(first, "")
-    assert (prepared.subwords, prepared.split_by) == ("frequent", ["words.txt"])
-    made, raw = text_processing(first, prepared, *read_languages(first)), read_lines(first / "raw/test.de")
-    assert made.join(read_lines(first / "reversed/test.de")) == raw == made.join(made.split(raw))
-    prepare.main([*sets, "--like", str(first), "--out", str(again)])
-    for name in ("words.txt", "reversed/test.de", "bin/dict.de.txt"):
-        assert (again / name).read_bytes() == (first / name).read_bytes()
-    assert read_json(again / "prepare.json")["words"] == 3 == len(read_lines(again / "words.txt"))
-    prepare_text.main([*sets, "--subwords", "frequent", "--out", str(text)])
-    assert read_prepared(text, "").is_text
 
 
 def test_bytes_of_unknown_characters_become_characters_again(tmp_path):
