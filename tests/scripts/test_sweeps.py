@@ -124,17 +124,6 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
     assert joined.unfinished() == joined.experiments[1:]
 
 
-def test_a_report_that_cannot_be_written_between_two_runs_ends_no_sweep(tmp_path):
-    """Another user's, for example."""
-    file = tmp_path / "file"
-    file.touch()
-    options = ["demo", "--max-update", "201", "--results", str(tmp_path), "--report", str(file)]
-    sweep = Sweep(parse([*options, "--out", str(tmp_path / "out")]))
-    sweep.make_report(quiet=True)
-    with pytest.raises(OSError, match="file"):
-        sweep.make_report()
-
-
 def test_a_dry_run_shows_the_plan_and_wrong_entries_end_it_in_one_line(corpus, tmp_path):
     pytest.importorskip("snakemake")
     config = dict(recipe="demo", archs="roformer_tiny transformer_none_tiny", seeds="1 2", data=corpus, out="out")
