@@ -7,7 +7,6 @@ import pytest
 
 from pipeline.command import Failure
 from pipeline.files import sha256, write_json
-from pipeline.lock import locked
 from pipeline.settings import data_line
 from pipeline.steps import stamp_path
 from pipeline.training import average
@@ -99,11 +98,3 @@ def test_a_damaged_file_of_the_data_is_not_copied(run):
     with pytest.raises(Failure, match=r"data/bin/dict.en.txt is damaged: .*scripts/prepare"):
         averaged(run)
     assert not (run / "dict.en.txt").exists()
-
-
-def test_one_command_at_a_time_averages_in_a_run(run, monkeypatch):
-    monkeypatch.setattr(average, "locked", lambda folder: locked(folder, wait=0))
-    with locked(run), pytest.raises(Failure, match="another command works in"):
-        averaged(run)
-    assert not (run / "checkpoint.pt").exists()
-    averaged(run)
