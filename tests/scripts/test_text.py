@@ -55,7 +55,7 @@ def reproduce(folder, path, corpus, *options):
 def masked(corpus, tmp_path_factory):
     """A masked language model of subwords: its recipe, and the output of reproduce.sh."""
     folder = tmp_path_factory.mktemp("masked")
-    path = recipe(folder, "mlm", "masked_lm", "tupe_r_mlm_tiny", "encoder", "merges = 100")
+    path = recipe(folder, "mlm", "masked_lm", "tupe_r_mlm_tiny", "encoder", "merges = 100", more="dropout = 0.2")
     done = reproduce(folder, path, corpus)
     assert "perplexity test " in done.stderr and "test set" in done.stdout
     return path, folder / "mlm"
@@ -129,16 +129,21 @@ def glue(tmp_path_factory):
 
 def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_path):
     pretrained = shutil.copytree(masked[1] / "tupe_r_mlm_tiny/seed1", tmp_path / "model")
-    command = ["scripts/finetune.sh", "RTE", "--run", pretrained, "--data", glue]
+    begun = {**read_json(pretrained / "run.json"), "from": "a/b, SHA-256 0"}
+    write_json(pretrained / "run.json", begun)
+    (tmp_path / "own.toml").write_text("extends = 'glue'\n[train]\ndropout = 0.3\n")
+    command = ["scripts/finetune.sh", "RTE", "--run", pretrained, "--data", glue, "--recipe", tmp_path / "own.toml"]
     grid = ["--learning-rates", "1e-3", "2e-5", "--epochs", 1]
     done = run(*command, *grid, "--seeds", 1)
     out = pretrained / "finetuned/RTE"
-    result = read_json(out / "glue_RTE-tupe_r_mlm_tiny-seed1.json")
+    result = read_json(out / "own_RTE-tupe_r_mlm_tiny-seed1.json")
     assert [(each["learning_rate"], each["seed"]) for each in result["grid"]] == [(1e-3, 1), (2e-5, 1)]
-    assert "RTE --run RUN --data DATA --learn" in result["run"]["command"]
+    assert "RTE --run RUN --data DATA --recipe" in result["run"]["command"]
     assert result["data"] == {"examples": {"train": 40, "valid": 9}}
     assert "24 of 49 examples are shortened" in done.stderr
-    assert result["tests"]["RTE"]["sentences"] == 9 and "--encoder-embed-dim 32" in result["run"]["flags"]
+    assert result["tests"]["RTE"]["sentences"] == 9 and result["run"]["from"] == begun["from"]
+    assert "--dropout 0.2" in begun["flags"]  # the recipe's own flags win over those of the pretraining
+    assert "--encoder-embed-dim 32 " in result["run"]["flags"] and "--dropout 0.3 " in result["run"]["flags"]
     checkpoint = sha256(pretrained / "checkpoint.pt")
     assert result["pretrained"] == {"checkpoint": checkpoint, "updates": 6, "max_update": 6, "averaged": 1}
     assert all(0.3 < loss < 3 for loss in result["curve"]["train"]["nll"])  # of a label, not of a token
@@ -148,7 +153,7 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
     right = sum(label == ("not_entailment", "entailment")[number % 2] for number, label in enumerate(said))
     assert result["grid"][0]["accuracy"] == round(100 * right / 9, 2)
     assert not list(out.glob("*/checkpoints")) and "accuracy" in done.stdout
-    for path in (out / "lr2e-05-seed1/predictions.txt", out / "glue_RTE-tupe_r_mlm_tiny-seed1.json"):
+    for path in (out / "lr2e-05-seed1/predictions.txt", out / "own_RTE-tupe_r_mlm_tiny-seed1.json"):
         path.unlink()  # as after a kill
     again = run(*command, *grid, "--seeds", 1)
     assert again.stderr.count("finetune: done before") == 1 and again.stdout == done.stdout
