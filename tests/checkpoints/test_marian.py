@@ -61,14 +61,20 @@ def write_pieces(folder, size):
     return words
 
 
+def write_model(path, numbers, **config):
+    """What stands beside the models of SentencePiece, for a vocabulary of words and their numbers."""
+    made = tensors(len(numbers), {"final_logits_bias": (1, len(numbers))})
+    safetensors.save_file(made, str(path / "model.safetensors"), metadata={"format": "pt"})
+    (path / "config.json").write_text(json.dumps({**CONFIG, **config}))
+    (path / "vocab.json").write_text(json.dumps(numbers))
+    (path / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+
+
 @pytest.fixture
 def folder(tmp_path):
     path = tmp_path / "theirs"
     path.mkdir()
-    safetensors.save_file(tensors(), str(path / "model.safetensors"), metadata={"format": "pt"})
-    (path / "config.json").write_text(json.dumps({**CONFIG, "torch_dtype": "float16"}))
-    (path / "vocab.json").write_text(json.dumps({word: number for number, word in enumerate(WORDS)}))
-    (path / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+    write_model(path, {word: number for number, word in enumerate(WORDS)}, torch_dtype="float16")
     for side in ("source", "target"):
         (path / f"{side}.spm").write_bytes(b"pieces")
     return path

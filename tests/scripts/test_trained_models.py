@@ -1,6 +1,5 @@
 """Models of Hugging Face folders, of two languages and of several, which train on with new text."""
 
-import json
 import math
 import shutil
 
@@ -29,12 +28,8 @@ def marian_folder(path):
     path.mkdir()
     words = test_marian.write_pieces(path, PIECES)
     words["<pad>"] = pad = len(words)
-    tensors = test_marian.tensors(pad + 1, {"final_logits_bias": (1, pad + 1)})
-    test_marian.safetensors.save_file(tensors, str(path / "model.safetensors"), metadata={"format": "pt"})
     numbers = dict(vocab_size=pad + 1, pad_token_id=pad, decoder_start_token_id=pad, max_position_embeddings=POSITIONS)
-    (path / "config.json").write_text(json.dumps({**test_marian.CONFIG, **numbers}))
-    (path / "vocab.json").write_text(json.dumps(words))
-    (path / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+    test_marian.write_model(path, words, **numbers)
 
 
 LANGUAGES = {"opus": ("en", "de"), "m2m100": ("en", "de"), "nllb": ("eng_Latn", "deu_Latn")}
