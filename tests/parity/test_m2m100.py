@@ -6,7 +6,6 @@ from itertools import takewhile
 import pytest
 import torch
 
-from fairseq_rope.__main__ import main
 from fairseq_rope.checkpoints.hugging_face.m2m100 import LANGUAGES
 from fairseq_rope.checkpoints.model_folder import load_model
 from pipeline.translation.engines import Search
@@ -54,13 +53,6 @@ def theirs(request, tmp_path_factory):
     peer.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder, peer, tokenizer, langs
-
-
-@pytest.fixture(scope="module")
-def ours(theirs):
-    folder = theirs[0].parent / "run"
-    assert main(["convert", str(theirs[0]), "--to", "plugin", "--out", str(folder)]) == 0
-    return folder
 
 
 def symbols(tokenizer, size):

@@ -60,13 +60,6 @@ def theirs(request, tmp_path_factory):
     return folder, peer, tokenizer
 
 
-@pytest.fixture(scope="module")
-def ours(theirs):
-    folder = theirs[0].parent / "run"
-    assert main(["convert", str(theirs[0]), "--to", "plugin", "--out", str(folder)]) == 0
-    return folder
-
-
 @torch.no_grad()
 def test_the_logits_are_the_librarys(theirs, ours):
     _, peer, tokenizer = theirs

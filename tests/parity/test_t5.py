@@ -1,21 +1,11 @@
-"""T5's buckets and bias against those of Hugging Face transformers."""
+"""T5's bias against that of Hugging Face transformers."""
 
 import pytest
 import torch
 
-from fairseq_rope.positions.relative import t5_buckets
-
 from .helpers import MISSING, C, D, H, T, additive, assert_equal, both_sides, load, ours, states
 
 t5 = pytest.importorskip("transformers.models.t5.modeling_t5", reason=MISSING)
-
-
-@pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize("buckets,max_distance", [(32, 128), (8, 10), (64, 300)])
-def test_the_buckets_equal_t5s(buckets, max_distance, bidirectional):
-    distance = torch.arange(-700, 701)
-    expected = t5.T5Attention._relative_position_bucket(distance, bidirectional, buckets, max_distance)
-    assert torch.equal(t5_buckets(distance, bidirectional, buckets, max_distance), expected)
 
 
 @both_sides
