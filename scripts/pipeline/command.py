@@ -155,6 +155,16 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
             signal.signal(each, signal.SIG_IGN)
         raise Signalled(number)
 
+    hook = sys.unraisablehook
+
+    def unraisable(ignored: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(ignored.exc_value, Signalled):
+            return hook(ignored)
+        number = ignored.exc_value.number  # Python ignores what a callback raises, such as logging's after a fork:
+        signal.signal(signal.SIGALRM, lambda _, frame: end(number, frame))  # it is raised again, a moment later
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+
+    sys.unraisablehook = unraisable
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, end)

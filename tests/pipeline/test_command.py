@@ -70,3 +70,15 @@ def test_ctrl_c_ends_it_and_its_workers_in_silence(begin, tmp_path, moment):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     assert ended(process) == (-signal.SIGINT, "")
+
+
+def test_a_signal_during_a_fork_is_not_lost(begin):
+    """Python ignores what a callback raises, and logging has one that runs after each fork."""
+    body = """
+    import os, signal, time
+    os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    if not os.fork():
+        os._exit(0)
+    time.sleep(20)
+"""
+    assert ended(begin(body.strip())) == (-signal.SIGTERM, "")
