@@ -33,7 +33,8 @@ def table(rows: Sequence[Row]) -> str:
             ]
             lines.append(line(f"  {test}", cells))
     legend = _legend(list(metrics), rows[0][2])
-    return "\n".join([*lines, "", *(fill(each, COLUMNS, subsequent_indent="  ") for each in legend)])
+    wrapped = (fill(each, COLUMNS, subsequent_indent="  ", break_on_hyphens=False) for each in legend)
+    return "\n".join([*lines, "", *wrapped])
 
 
 def _legend(keys: List[str], scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pipeline.lock import locked
 from pipeline.provenance import code
 from pipeline.scoring import score as command
 from pipeline.scoring.statistics import COLUMNS, bleu, rows
+from pipeline.scoring.table import table
 from pipeline.steps import stamp_path
 
 from ...disks import read_only
@@ -48,6 +49,12 @@ def test_scores_and_statistics_are_written_together(fake, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == str(fake.run) and lines[2].startswith("  news ") and f" {score:.2f} " in lines[2]
     assert lines[-1].startswith("sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a")
+
+
+def test_a_signature_is_one_word_to_copy():
+    signature = "nrefs:1|case:mixed|eff:no|tok:ja-mecab-0.996-IPA|smooth:exp|version:2.6.0"
+    shown = table([("run", "test", {"sacrebleu": {"score": 30.0, "signature": signature}})])
+    assert signature in shown.split()
 
 
 def test_a_set_that_was_scored_is_not_translated_again_and_may_be_read_only(fake, capsys):
