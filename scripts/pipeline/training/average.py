@@ -7,6 +7,7 @@ prepare.json, which says how to split text, and writes README.md, the card of th
 Example: scripts/average.sh --run /tmp/run --data /tmp/demo
 """
 
+import shlex
 from pathlib import Path
 from typing import Any, Dict, Sequence
 
@@ -102,10 +103,11 @@ def model_card(run: Path, checkpoints: int) -> str:
     info: Dict[str, Any] = read_json(run / NAME)
     languages = prepared.source if prepared.is_text else f"{prepared.source} to {prepared.target}"
     amounts = [f"{info[unit]['train']:,} {unit}" for unit in DATA if "train" in info.get(unit, {})]
-    use = f"scripts/evaluate.sh --run {run.name} --data DATA"
+    name = shlex.quote(run.name)
+    use = f"scripts/evaluate.sh --run {name} --data DATA"
     if not prepared.is_text:
         documents = " --documents" if block_tokens(run, prepared) else ""
-        use = f'echo "..." | scripts/translate.sh {run.name}{documents}'
+        use = f'echo "..." | scripts/translate.sh {name}{documents}'
     versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
     lines = [
         f"# {record.arch}, {languages}",

@@ -1,6 +1,8 @@
 """average.sh: a model folder that is whole, and made of the checkpoints as they are now."""
 
 import json
+import re
+import shlex
 import shutil
 
 import pytest
@@ -91,6 +93,13 @@ def test_a_model_folder_with_missing_and_damaged_files_is_whole_again(run):
         (run / name).unlink() if number % 2 else (run / name).write_bytes(content[:5])
         averaged(run)
         assert (run / name).read_bytes() == content
+
+
+def test_the_command_in_the_card_of_a_model_names_its_folder_as_a_shell_reads_it(run):
+    run = run.rename(run.with_name("my run"))
+    averaged(run)
+    command = re.search("Use: `(.*)`", (run / "README.md").read_text())[1]
+    assert shlex.split(command)[-1] == run.name
 
 
 def test_a_damaged_file_of_the_data_is_not_copied(run):
