@@ -1,10 +1,15 @@
-"""The statistics of sentences: their scores and their buckets are sacrebleu's."""
+"""The statistics of sentences: their scores, their buckets and their p-values are sacrebleu's."""
 
+import json
 import random
+import sys
 
+import pytest
 from sacrebleu.metrics import BLEU
 
-from pipeline.scoring.statistics import BUCKETS, bleu, by_length, columns, resampled_bleu, rows
+from pipeline.scoring.statistics import BUCKETS, bleu, by_length, columns, hierarchical_bootstrap, resampled_bleu, rows
+
+from ...commands import run
 
 WORDS = "der die das Hund Haus rote geht sieht , und - nicht 3.5 % Straße (heute) zu-Fuß".split()
 
@@ -20,7 +25,7 @@ def text(count, seed=1, spoil=0.0, like=None):
 REFERENCES = text(120)
 HYPOTHESES = {
     rate: text(120, seed=7 + i, spoil=rate, like=[line.split() for line in REFERENCES])
-    for i, rate in enumerate((0.2, 0.4))
+    for i, rate in enumerate((0.2, 0.21, 0.4))
 }
 
 
@@ -51,3 +56,22 @@ def test_a_sample_has_the_same_sentences_of_every_system():
     one = rows(statistics(0.4))
     other = [rows(statistics(0.2))[0], *one[1:]]
     assert one != other and 0.3 < (resampled_bleu(one) == resampled_bleu(other)).mean() < 0.45
+
+
+def test_p_values_are_about_twice_those_of_sacrebleus_command_which_counts_one_side(tmp_path):
+    files = []
+    for name, lines in [("ref", REFERENCES), *((str(rate), lines) for rate, lines in HYPOTHESES.items())]:
+        files.append(tmp_path / name)
+        files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", files[0], "-i", *files[1:], "--paired-bs", "-m", "bleu", "-f", "json"]
+    printed = json.loads(run(*command).stdout)
+    theirs, ours, one_sided = [system["BLEU"]["p_value"] for system in printed[1:]], [], []
+    for rate in (0.21, 0.4):
+        outputs = [rows(statistics(each)) for each in (0.2, rate)]
+        (one, other), difference = map(resampled_bleu, outputs), bleu(outputs[0]) - bleu(outputs[1])
+        ours.append(hierarchical_bootstrap([one], [other], difference, None)[0])
+        exceeding = abs(one - other) - abs(one - other).mean()  # by the difference: what sacrebleu counts
+        one_sided.append((exceeding > abs(difference)).mean())
+    near, far = ours
+    assert theirs == pytest.approx(one_sided, abs=0.04)
+    assert near > 2 * theirs[0] > 0.2 and far == theirs[1] == 1 / 1001
