@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..command import Failure, Parser, decimal, to_path, whole_number
-from ..files import read_as, read_json, sha256, write_json
+from ..files import read_as, read_json, read_lines, sha256, write_json
 from ..languages import language
 from ..prepared import NAME
 from ..text import TEXTS
@@ -100,7 +100,7 @@ def ratio(text: str) -> str:
 
 def words_in(name: str) -> List[str]:
     """For ``type=``: the words in a file."""
-    return Path(name).read_text(encoding="utf-8").split()
+    return " ".join(read_lines(Path(name))).split()
 
 
 def adopt(args: argparse.Namespace) -> None:

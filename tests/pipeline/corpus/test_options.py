@@ -57,6 +57,11 @@ def test_options_that_would_be_ignored_are_refused(capsys, words, named):
     assert ended.value.code == 2 and named in capsys.readouterr().err
 
 
+def test_tokens_to_add_may_be_a_file_of_windows(tmp_path):
+    (tmp_path / "tags").write_bytes("\ufeff<2de>\r\n<2fr>\r\n".encode())
+    assert options("--add-tokens", str(tmp_path / "tags")).add_tokens == ["<2de>", "<2fr>"]
+
+
 def test_text_has_three_sets_or_a_part_is_held_out():
     for words in ([], ["--hold-out", "5", "--test", "a"], ["--test", "a"], ["--hold-out", "0"]):
         with pytest.raises(SystemExit):
