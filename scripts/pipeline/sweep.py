@@ -113,10 +113,12 @@ class Sweep:
 
     def check_inputs(self) -> None:
         """Raises Failure if a run with which others begin is missing, or the raw text is and is not downloaded."""
-        name, _, arch = self.recipe.start.rpartition("/")
+        name, _, system = self.recipe.start.rpartition("/")
+        arch, _, variant = system.partition("-")
+        chosen = f"--archs '' --variant '{variant} {arch} FLAGS'" if variant else f"--archs {arch}"
         for seed in self.args.seeds if name else ():
             if not (self._start(seed) / "checkpoint.pt").is_file():
-                first = f"scripts/reproduce.sh {name} --archs {arch} --seeds {seed}"
+                first = f"scripts/reproduce.sh {name} {chosen} --seeds {seed}"
                 raise Failure(f"{self._start(seed)} has no averaged run, with which {self.recipe.name} begins: {first}")
         if not self.downloads and not self.raw.is_dir():
             raise Failure(

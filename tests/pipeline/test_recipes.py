@@ -84,6 +84,9 @@ def test_a_recipe_begins_with_runs_of_a_recipe_that_it_finds_from_its_own_folder
     assert training.settings.splitlines()[-1] == f"from {sha256(first)}"
     with pytest.raises(Failure, match=rf"has no averaged run.*{base} --archs roformer_tiny --seeds 1"):
         Sweep(parse(["texts/swap.toml", "--out", "elsewhere"])).check_inputs()
+    of_variant = write('extends = "base.toml"\nfrom = "base.toml/roformer_tiny-half"', "texts/variant")
+    with pytest.raises(Failure, match=r"has no averaged run.*--archs '' --variant 'half roformer_tiny FLAGS'"):
+        Sweep(parse([of_variant, "--out", "elsewhere"])).check_inputs()
     with pytest.raises(Failure, match="'from' is RECIPE/ARCH"):
         load_recipe(write('extends = "base.toml"\nfrom = "multi30k/roformer_tiny"', "texts/swap"))
 
