@@ -170,12 +170,12 @@ class Experiment:
         drawn = pictures.draw_bias(self.folder, None, length=32, sentences=64, seed=1, by_distance=False)
         pictures.save_picture(drawn, self.file.with_suffix(".png"))
 
-    def reason(self, error: str = "") -> str:
-        """Why a run is not finished: the last error of its training, or else ``error`` or what is missing."""
+    def reason(self) -> str:
+        """Why a run is not finished, as its folder tells: the last error of its training, or what is missing."""
         log = self.folder / "train.log"
         if read_stamp(self.folder, "train"):
-            return error or "trained, and not scored"
-        return last_error_in(log) if log.is_file() else error or "not trained"
+            return "trained, and not scored"
+        return last_error_in(log) if log.is_file() else "not trained"
 
     def collect_unfinished(self, reason: str) -> None:
         """Writes a result file with the reason why a run failed or was interrupted; a file with scores stays."""
@@ -211,7 +211,7 @@ def walk(experiments: Sequence[Experiment], report: Callable[[], object] = lambd
             raise
         except (Failure, OSError) as error:
             say(f"{experiment.name}: not finished: {error}")
-            experiment.collect_unfinished(experiment.reason(str(error)))
+            experiment.collect_unfinished(str(error))
         if experiment is not experiments[-1]:
             report()
 

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.command import Failure
+from pipeline.experiment import walk
 from pipeline.files import sha256
 from pipeline.paths import ROOT
 from pipeline.recipes import FOLDER, load_recipe, recipe_names
 from pipeline.reproduce import parse
+from pipeline.results import read_result
 from pipeline.sweep import Sweep
 
 TEXT = 'train = "train"\nvalid = "valid"\ntests = ["test"]\n'
@@ -89,6 +91,16 @@ def test_a_recipe_begins_with_runs_of_a_recipe_that_it_finds_from_its_own_folder
         Sweep(parse([of_variant, "--out", "elsewhere"])).check_inputs()
     with pytest.raises(Failure, match="'from' is RECIPE/ARCH"):
         load_recipe(write('extends = "base.toml"\nfrom = "multi30k/roformer_tiny"', "texts/swap"))
+
+
+def test_a_run_that_cannot_begin_again_has_that_reason_and_not_the_one_of_an_earlier_call(write, tmp_path):
+    words = [write(OWN), "--out", str(tmp_path / "out"), "--results", str(tmp_path / "results")]
+    (experiment,) = Sweep(parse(words)).experiments
+    experiment.folder.mkdir(parents=True)
+    (experiment.folder / "run.json").write_text('{"arch": "roformer_tiny", "seed": 1, "command": "scripts/train.sh"}')
+    (experiment.folder / "train.log").write_text("RuntimeError: of an earlier call\n")
+    walk([experiment])
+    assert "no prepared data" in read_result(experiment.file).unfinished
 
 
 def test_a_recipe_that_changes_its_data_does_not_share_them(write, tmp_path):
