@@ -157,7 +157,7 @@ class MosesBPE(Text):
         self.tokenize = Tokenizer(self.source, self.prepared.hyphens == "split")
         super().load(remedy, types)
         if threshold := self.prepared.vocabulary_threshold:
-            keep_frequent(self.learned, self._file(f"vocabulary.{self.source}", remedy), threshold)
+            keep_frequent(self.learned, self.folder / f"vocabulary.{self.source}", threshold)
 
     @staticmethod
     def read(path: Path, remedy: str) -> Any:

@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 
 from pipeline.command import Failure
+from pipeline.prepared import Prepared
 from pipeline.text.moses_bpe import MosesBPE, Tokenizer, check, keep_frequent, learn
 
 from ...commands import ROOT, run
@@ -49,6 +50,15 @@ def test_codes_vocabularies_and_subwords_are_those_of_the_librarys_own_commands_
         subwords = own_command(text, "subword-nmt", "apply-bpe", "--codes", tmp_path / "codes", *rare)
         assert "".join(f"{bpe.process_line(line)}\n" for line in text) == subwords
         assert subwords != own_command(text, "subword-nmt", "apply-bpe", "--codes", tmp_path / "codes")
+
+
+def test_a_model_folder_splits_with_the_threshold_of_its_preparation(tmp_path):
+    (tmp_path / "bpecodes").write_text("#version: 0.2\na b</w>\n")
+    (tmp_path / "vocabulary.en").write_text("c 9\nab 1\n")
+    for threshold, tokens in {0: "ab", 1: "ab", 2: "a@@ b"}.items():
+        way = MosesBPE(tmp_path, Prepared(vocabulary_threshold=threshold), "en", "de")
+        way.load("")
+        assert way.split(["ab"]) == [tokens]
 
 
 UNSEGMENTED = {
