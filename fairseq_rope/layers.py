@@ -40,12 +40,11 @@ class PositionalEncoderLayer(TransformerEncoderLayerBase):
         self,
         x: Tensor,
         encoder_padding_mask: Optional[Tensor],
-        attn_mask: Optional[Tensor] = None,
         packed: Optional[Tensor] = None,
         **context: Tensor,
     ) -> Tensor:
         with self.self_attn.at(context, packed=packed):
-            return super().forward(x, encoder_padding_mask, attn_mask)
+            return super().forward(x, encoder_padding_mask)
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *args: Any) -> None:
         for name in FAST_PATH_COPIES:
@@ -85,9 +84,6 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
         encoder_out: Optional[Tensor] = None,
         encoder_padding_mask: Optional[Tensor] = None,
         incremental_state: Optional[IncrementalState] = None,
-        prev_self_attn_state: Optional[List[Tensor]] = None,
-        prev_attn_state: Optional[List[Tensor]] = None,
-        self_attn_mask: Optional[Tensor] = None,
         self_attn_padding_mask: Optional[Tensor] = None,
         need_attn: bool = False,
         need_head_weights: bool = False,
@@ -100,12 +96,9 @@ class PositionalDecoderLayer(TransformerDecoderLayerBase):
                 encoder_out,
                 encoder_padding_mask,
                 incremental_state,
-                prev_self_attn_state,
-                prev_attn_state,
-                self_attn_mask,
-                self_attn_padding_mask,
-                need_attn,
-                need_head_weights,
+                self_attn_padding_mask=self_attn_padding_mask,
+                need_attn=need_attn,
+                need_head_weights=need_head_weights,
             )
 
 

@@ -29,24 +29,23 @@ class EncoderAttention(MultiheadAttention):
     def forward(
         self,
         query: Tensor,
-        key: Optional[Tensor],
-        value: Optional[Tensor],
+        key: Tensor,
+        value: Tensor,
         key_padding_mask: Optional[Tensor] = None,
         incremental_state: Optional[IncrementalState] = None,
         need_weights: bool = True,
         static_kv: bool = False,
-        attn_mask: Optional[Tensor] = None,
-        before_softmax: bool = False,
         need_head_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """As in fairseq's class, also for ``query`` ``(1, B x beams, C)`` with cached keys of B sentences."""
-        plain = not (need_weights or need_head_weights or before_softmax or attn_mask is not None)
-        if plain and incremental_state is None and key is not None and value is not None and self._is_slow(query, key):
+        need_weights = need_weights or need_head_weights
+        is_long = self.training and len(query) * len(key) >= LONG
+        if (is_long or is_emulated(query)) and incremental_state is None and not need_weights:
             q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
             return self._attend_in_full(q, k, v, key_padding_mask), None
         cache = self._get_input_buffer(incremental_state)
         k, v = cache.get("prev_key"), cache.get("prev_value")  # (B, H, S, D)
-        if k is None or v is None or k.size(0) == query.size(1) or need_weights or need_head_weights:
+        if k is None or v is None or k.size(0) == query.size(1) or need_weights:
             return super().forward(
                 query,
                 key,
@@ -55,23 +54,17 @@ class EncoderAttention(MultiheadAttention):
                 incremental_state,
                 need_weights,
                 static_kv,
-                attn_mask,
-                before_softmax,
-                need_head_weights,
+                need_head_weights=need_head_weights,
             )
         q = (self.q_proj(query) * self.scaling).view(k.size(0), -1, self.num_heads, self.head_dim).transpose(1, 2)
         padding = cache.get("prev_key_padding_mask")
         out = self.attend(q, k, v, None if padding is None else padding[:, None])
         return self.out_proj(out.reshape(query.shape)), None
 
-    def _is_slow(self, query: Tensor, key: Tensor) -> bool:
-        """Whether fairseq's own way is the slower one for ``(T, B, C)`` and ``(S, B, C)``."""
-        return (self.training and len(query) * len(key) >= LONG) or is_emulated(query)
-
     def _attend_in_full(self, q: Tensor, k: Tensor, v: Tensor, padding: Optional[Tensor]) -> Tensor:
         """The output ``(T, B, C)`` for projections ``(T, B, C)`` and ``(S, B, C)``; ``padding`` is ``(B, S)``."""
         q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3) for x in (q, k, v))
-        mask = merge_masks(None, None, padding, q)
+        mask = merge_masks(None, False, padding, q)
         out = scaled_dot_product_attention(q, k, v, mask, False, self.scaling, self.dropout_module)
         return self.out_proj(out.permute(2, 0, 1, 3).flatten(2))
 

@@ -38,7 +38,6 @@ class LinearAttention(PositionalMultiheadAttention):
         v: Tensor,
         key_padding_mask: Optional[Tensor],
         incremental_state: Optional[IncrementalState],
-        attn_mask: Optional[Tensor],
         causal: bool,
         need_weights: bool,
         context: Dict[str, Tensor],
@@ -48,43 +47,28 @@ class LinearAttention(PositionalMultiheadAttention):
                 "linear attention forms no weights: ask for need_weights=False, or for another layer's, or train with "
                 "an encoding that keeps the softmax, such as rope"
             )
-        if attn_mask is not None:
-            raise ValueError("linear attention takes no mask of pairs: pass causal=True, or nothing")
-        with torch.autocast(q.device.type, enabled=False):
-            numerator, denominator = self._sums(
-                q.float(), k.float(), v.float(), key_padding_mask, incremental_state, causal, context
-            )
-            return (numerator / denominator.clamp(min=SMALLEST_DENOMINATOR)).type_as(q), None
-
-    def _sums(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        key_padding_mask: Optional[Tensor],
-        incremental_state: Any,
-        causal: bool,
-        context: Dict[str, Tensor],
-    ) -> Tuple[Tensor, Tensor]:
-        """Numerator ``(B, H, T, D)`` and denominator ``(B, H, T, 1)``."""
         feature_map = cast(nn.Module, self.position)
-        phi_q, phi_k = feature_map(q, is_query=True), feature_map(k, is_query=False)  # (B, H, T, M)
-        if key_padding_mask is not None:  # neither in the numerator nor in the denominator
-            phi_k = phi_k.masked_fill(key_padding_mask[:, None, :, None].bool(), 0)
-        rotated_q, rotated_k = self.encoding.transform(phi_q, phi_k, **context)
-        if incremental_state is None and not causal:
-            return rotated_q @ (rotated_k.transpose(-2, -1) @ v), phi_q @ phi_k.sum(dim=2)[..., None]
-        numerator = causal_product(rotated_q, rotated_k, v)
-        denominator = (phi_q * phi_k.cumsum(dim=2)).sum(-1, keepdim=True)
-        if incremental_state is not None:
-            past = self._get_input_buffer(incremental_state)
-            products, keys = rotated_k.transpose(-2, -1) @ v, phi_k.sum(dim=2)  # (B, H, M, D), (B, H, M)
-            if past:
-                numerator = numerator + rotated_q @ past["products"]
-                denominator = denominator + phi_q @ past["keys"][..., None]
-                products, keys = products + past["products"], keys + past["keys"]
-            self._set_input_buffer(incremental_state, {"products": products, "keys": keys})
-        return numerator, denominator
+        with torch.autocast(q.device.type, enabled=False):
+            phi_q, phi_k = feature_map(q.float(), is_query=True), feature_map(k.float(), is_query=False)  # (B, H, T, M)
+            if key_padding_mask is not None:  # neither in the numerator nor in the denominator
+                phi_k = phi_k.masked_fill(key_padding_mask[:, None, :, None].bool(), 0)
+            rotated_q, rotated_k = self.encoding.transform(phi_q, phi_k, **context)
+            values = v.float()
+            if incremental_state is None and not causal:
+                numerator = rotated_q @ (rotated_k.transpose(-2, -1) @ values)  # (B, H, T, D)
+                denominator = phi_q @ phi_k.sum(dim=2)[..., None]  # (B, H, T, 1)
+            else:
+                numerator = causal_product(rotated_q, rotated_k, values)
+                denominator = (phi_q * phi_k.cumsum(dim=2)).sum(-1, keepdim=True)
+            if incremental_state is not None:
+                past: Any = self._get_input_buffer(incremental_state)
+                products, keys = rotated_k.transpose(-2, -1) @ values, phi_k.sum(dim=2)  # (B, H, M, D), (B, H, M)
+                if past:
+                    numerator = numerator + rotated_q @ past["products"]
+                    denominator = denominator + phi_q @ past["keys"][..., None]
+                    products, keys = products + past["products"], keys + past["keys"]
+                self._set_input_buffer(incremental_state, {"products": products, "keys": keys})
+            return (numerator / denominator.clamp(min=SMALLEST_DENOMINATOR)).type_as(q), None
 
 
 def causal_product(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 def merge_masks(
     bias: Optional[Tensor],
-    attn_mask: Optional[Tensor],
+    causal: bool,
     key_padding_mask: Optional[Tensor],
     q: Tensor,
     hides_keys: bool = False,
@@ -22,7 +22,7 @@ def merge_masks(
 
     Args:
         bias: the position encoding's, broadcastable to ``(B, H, T, S)``, or None.
-        attn_mask: ``(T, S)``, added to the logits, or None.
+        causal: a query sees no later key; only where T = S.
         key_padding_mask: ``(B, S)``, True = padding, or None.
         q: ``(B, H, T, D)``.
         hides_keys: whether ``bias`` has -inf.
@@ -31,12 +31,12 @@ def merge_masks(
         Broadcastable to ``(B, H, T, S)``, of any floating dtype; None if there is nothing to add.
     """
     mask = bias
-    if attn_mask is not None:
-        attn_mask = attn_mask[None, None].type_as(q)
-        mask = attn_mask if mask is None else mask + attn_mask
+    if causal:
+        future = q.new_full((1, 1, q.size(-2), q.size(-2)), float("-inf")).triu(1)
+        mask = future if mask is None else mask + future
     if key_padding_mask is not None:
         padding = key_padding_mask[:, None, None, :].bool()
-        if (attn_mask is not None or hides_keys) and q.size(-2) == padding.size(-1):
+        if (causal or hides_keys) and q.size(-2) == padding.size(-1):
             alone = padding if hides_keys else (~padding).cumsum(-1).eq(0)  # no token is before it
             padding = padding & ~(alone & torch.eye(q.size(-2), dtype=torch.bool, device=q.device))
         # in fp32, the smallest number of fp64 would be -inf

@@ -52,11 +52,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         self.position = encoding.build_layer(self)
 
     def __prepare_scriptable__(self) -> NoReturn:
-        """Called by ``torch.jit.script`` before it compiles anything.
-
-        Raises:
-            ValueError: always.
-        """
+        """Called by ``torch.jit.script`` before it compiles anything; raises ValueError."""
         raise ValueError(
             "TorchScript cannot compile position encodings, whose hooks take keyword arguments of any name: use "
             "torch.export, or fairseq-rope export for CTranslate2"
@@ -88,9 +84,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         key_padding_mask: Optional[Tensor] = None,
         incremental_state: Optional[IncrementalState] = None,
         need_weights: bool = True,
-        static_kv: bool = False,
-        attn_mask: Optional[Tensor] = None,
-        before_softmax: bool = False,
+        attn_mask: None = None,
         need_head_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """Attends from ``query`` to itself and to the steps in ``incremental_state``.
@@ -101,7 +95,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
             key_padding_mask: ``(B, T)``, True = padding.
             incremental_state: holds the keys (already rotated) and values of the steps before.
             need_weights: also return the weights, averaged over the heads.
-            attn_mask: ``(T, S)``, added to the logits.
+            attn_mask: none; :meth:`at` says what a query sees.
             need_head_weights: also return the weights of each head.
 
         Returns:
@@ -109,8 +103,8 @@ class PositionalMultiheadAttention(MultiheadAttention):
         """
         if _call.context is None:
             raise ValueError("the positions are missing: call the attention inside `with attention.at(context)`")
-        if static_kv or before_softmax:
-            raise ValueError("static_kv and before_softmax do not apply to self-attention with positions")
+        if attn_mask is not None:
+            raise ValueError("a mask of pairs has no place here: use `attention.at(context, causal)`")
         projected = (project(query) for project in (self.q_proj, self.k_proj, self.v_proj))
         packed = _call.packed
         if packed is not None:
@@ -123,7 +117,6 @@ class PositionalMultiheadAttention(MultiheadAttention):
             v,
             key_padding_mask,
             incremental_state,
-            attn_mask,
             causal=_call.causal,
             need_weights=need_weights or need_head_weights,
             context=_call.context,
@@ -140,7 +133,6 @@ class PositionalMultiheadAttention(MultiheadAttention):
         v: Tensor,
         key_padding_mask: Optional[Tensor],
         incremental_state: Optional[IncrementalState],
-        attn_mask: Optional[Tensor],
         causal: bool,
         need_weights: bool,
         context: Dict[str, Tensor],
@@ -153,7 +145,8 @@ class PositionalMultiheadAttention(MultiheadAttention):
             context: the result of the encoding's ``prepare``.
 
         Returns:
-            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` in fp32 if they are needed, else None.
+            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` before dropout, in fp32 or fp64, if they are
+            needed, else None.
         """
         q, k = self.encoding.transform(q, k, **context)
         # in a step of decoding (one query per sentence) the explicit way is faster, and bit-identical to fairseq
@@ -163,33 +156,11 @@ class PositionalMultiheadAttention(MultiheadAttention):
         if incremental_state is not None:
             k, v, key_padding_mask = self._append_to_cache(incremental_state, k, v, key_padding_mask)
         bias = self.encoding.logit_bias(q, k, self.position, **context)
-        unmasked = bias is None and attn_mask is None and key_padding_mask is None
-        kernel_is_causal = causal and unmasked and not explicit
-        if causal and not kernel_is_causal:
-            future = q.new_full((q.size(2), q.size(2)), float("-inf")).triu(1)
-            attn_mask = future if attn_mask is None else future + attn_mask
-        mask = merge_masks(bias, attn_mask, key_padding_mask, q, self.encoding.hides_keys)
-        if not explicit:
-            scale = self.encoding.logit_scale(self.head_dim)
-            return scaled_dot_product_attention(q, k, v, mask, kernel_is_causal, scale, self.dropout_module), None
-        out, weights = self._explicit(q, k, v, mask, context)
-        return out, weights if need_weights else None
-
-    def _explicit(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], context: Dict[str, Tensor]
-    ) -> Tuple[Tensor, Tensor]:
-        """Attention by two products, with the weights between them, and with the encoding's ``value_bias``.
-
-        Args:
-            q: ``(B, H, T, D)``.
-            k, v: ``(B, H, S, D)``.
-            mask: added to the scaled logits, broadcastable to ``(B, H, T, S)``, or None.
-            context: the result of the encoding's ``prepare``.
-
-        Returns:
-            The output ``(B, H, T, D)``, and the weights ``(B, H, T, S)`` before dropout, in fp32 or fp64.
-        """
+        kernel_is_causal = causal and bias is None and key_padding_mask is None and not explicit
+        mask = merge_masks(bias, causal and not kernel_is_causal, key_padding_mask, q, self.encoding.hides_keys)
         scale = self.encoding.logit_scale(self.head_dim)
+        if not explicit:
+            return scaled_dot_product_attention(q, k, v, mask, kernel_is_causal, scale, self.dropout_module), None
         logits = precise(matmul(q * scale, k.transpose(-2, -1)))
         if mask is not None:
             logits += mask
@@ -197,7 +168,7 @@ class PositionalMultiheadAttention(MultiheadAttention):
         dropped = self.dropout_module(weights)
         out = matmul(dropped.type_as(v), v)
         value_bias = self.encoding.value_bias(dropped, self.position, **context)
-        return (out if value_bias is None else out + value_bias), weights
+        return (out if value_bias is None else out + value_bias), weights if need_weights else None
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)  # (T, B, C) -> (B, H, T, D)

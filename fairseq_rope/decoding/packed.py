@@ -52,7 +52,7 @@ class PackedLayer:
     def _attend(self, x: Tensor, state: IncrementalState, context: Dict[str, Tensor]) -> Tensor:
         attention, rows = self.layer.self_attn, len(x)
         q, k, v = self.qkv(x).view(rows, 3, attention.num_heads, 1, attention.head_dim).unbind(1)
-        out, _ = attention.attend(q, k, v, None, state, None, causal=False, need_weights=False, context=context)
+        out, _ = attention.attend(q, k, v, None, state, causal=False, need_weights=False, context=context)
         return self.out(out.reshape(rows, -1))
 
     def _attend_to(self, source: "EncodedSource", x: Tensor) -> Tensor:
@@ -63,12 +63,7 @@ class PackedLayer:
 
 
 class EncodedSource:
-    """The keys and values of the attention to the encoder, once for each of B sentences.
-
-    Args:
-        layers: the decoder's.
-        encoder_out: the encoder's output.
-    """
+    """The keys and values of the attention to the encoder, once for each of B sentences."""
 
     def __init__(self, layers: Sequence[PositionalDecoderLayer], encoder_out: Dict[str, List[Tensor]]) -> None:
         x = encoder_out["encoder_out"][0]  # (S, B, C)
@@ -140,11 +135,7 @@ def _sample(parameters: Sequence[Tensor]) -> Tensor:
 
 
 class PackedDecoder(IncrementalDecoder):
-    """The decoder's steps in few operations, on copies of its weights; equal up to rounding.
-
-    Args:
-        weights: of this decoder.
-    """
+    """The decoder's steps in few operations, on copies of its weights; equal up to rounding."""
 
     def __init__(
         self,

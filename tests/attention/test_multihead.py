@@ -75,27 +75,35 @@ def test_without_encoding_it_equals_fairseqs_attention(length):
     stock.load_state_dict(ours.state_dict())  # the names are the same
     x = torch.randn(length, B, C)
     for kind in MASKS:
-        expected, expected_weights = stock(x, x, x, need_weights=True, **masks(kind, length))
-        with ours.at({}):
-            fast, none = ours(x, x, x, need_weights=False, **masks(kind, length))
-            explicit, weights = ours(x, x, x, need_weights=True, **masks(kind, length))
+        given = masks(kind, length)
+        expected, expected_weights = stock(x, x, x, need_weights=True, **given)
+        causal = given.pop("attn_mask", None) is not None
+        with ours.at({}, causal):
+            fast, none = ours(x, x, x, need_weights=False, **given)
+            explicit, weights = ours(x, x, x, need_weights=True, **given)
         assert none is None
         for actual, wanted in ((fast, expected), (explicit, expected), (weights, expected_weights)):
             torch.testing.assert_close(actual, wanted, **FP32, msg=kind)
 
 
 @LENGTHS
-@pytest.mark.parametrize("encoding", [PositionEncoding, DistanceEncoding])
-def test_causal_equals_a_mask_of_minus_infinity(encoding, length):
-    layer, x = attention(encoding), torch.randn(length, B, C)
+def test_causal_equals_a_bias_of_minus_infinity(length):
+    layer, x = attention(DistanceEncoding), torch.randn(length, B, C)
     context = context_of(layer, length)
+    hidden = {"bias": context["bias"] + masks("causal", length)["attn_mask"]}
     padding = {"key_padding_mask": masks("padding", length)["key_padding_mask"].flip(1)}
     for others, need_weights in itertools.product(({}, padding), (False, True)):
-        with layer.at(context):
-            expected, _ = layer(x, need_weights=need_weights, **masks("causal", length), **others)
+        with layer.at(hidden):
+            expected, _ = layer(x, need_weights=need_weights, **others)
         with layer.at(context, causal=True):
             actual, _ = layer(x, need_weights=need_weights, **others)
         torch.testing.assert_close(actual, expected, **FP32)
+
+
+def test_a_mask_of_pairs_is_not_ignored():
+    layer, x = attention(), torch.randn(T, B, C)
+    with layer.at({}), pytest.raises(ValueError, match="causal"):
+        layer(x, attn_mask=masks("causal")["attn_mask"])
 
 
 @LENGTHS
@@ -105,7 +113,7 @@ def test_queries_that_see_only_padding_stay_finite(length):
     options = dict(key_padding_mask=masks("padding", length)["key_padding_mask"], causal=True)
     for dtype, need_weights in itertools.product((torch.float32, torch.bfloat16, torch.float16), (False, True)):
         layer = attention().to(dtype)
-        options.update(incremental_state=None, attn_mask=None, need_weights=need_weights, context={})
+        options.update(incremental_state=None, need_weights=need_weights, context={})
         out, _ = layer.attend(q.to(dtype), -q.to(dtype), v.to(dtype), **options)
         assert out.isfinite().all(), dtype
 
@@ -186,7 +194,7 @@ def test_weights_are_dropped_as_explicit_ones_are(encoding, dtype):
     """The same random numbers drop the same weights, in the output and in its gradients."""
     layer = attention(encoding, dropout=0.5).to(dtype).train()
     layer.dropout_module = CpuDropout(0.5)
-    for kind, causal in (("none", False), ("padding", False), ("causal", False), ("none", True)):
+    for kind, causal in (("none", False), ("padding", False), ("none", True), ("padding", True)):
         results = []
         for need_weights in (False, True):
             x = torch.randn(T, B, C, generator=torch.Generator().manual_seed(1)).to(dtype).requires_grad_()
@@ -225,7 +233,7 @@ HIDDEN = torch.full((3, 3), float("-inf")).triu(1)
 
 def test_no_query_sees_padding_alone():
     """Not even one in the padding on the left of a decoder: it sees itself."""
-    mask = merge_masks(None, HIDDEN, PADDING, torch.zeros(2, H, 3, 8))
+    mask = merge_masks(None, True, PADDING, torch.zeros(2, H, 3, 8))
     seen = mask[:, 0].eq(0).int().tolist()
     assert seen == [[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 0, 0]] * 3]
 
@@ -233,7 +241,7 @@ def test_no_query_sees_padding_alone():
 def test_no_query_sees_padding_alone_where_the_bias_hides_keys():
     """Heads that see only earlier keys, or only later ones: a padded query sees itself, on both sides of a sentence."""
     bias = torch.stack([HIDDEN, HIDDEN.t()])[None].repeat(1, H // 2, 1, 1)
-    mask = merge_masks(bias, None, PADDING, torch.zeros(2, H, 3, 8), hides_keys=True)
+    mask = merge_masks(bias, False, PADDING, torch.zeros(2, H, 3, 8), hides_keys=True)
     assert (mask > torch.finfo(torch.float32).min).any(-1).all()
     assert torch.equal(mask[0, :, 2].eq(0), torch.tensor([[False, False, True]]).expand(H, 3)), "a word sees no padding"
 
@@ -242,6 +250,6 @@ def test_the_mask_of_a_padded_key_is_finite():
     padding = torch.ones(1, 3, dtype=torch.bool)
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         q = torch.zeros(1, H, 3, 8, dtype=dtype)
-        mask = merge_masks(None, None, padding, q)
+        mask = merge_masks(None, False, padding, q)
         assert mask.dtype == dtype and mask.isfinite().all()
-        assert merge_masks(torch.zeros(1, H, 3, 3), None, padding, q).isfinite().all()  # a bias in fp32
+        assert merge_masks(torch.zeros(1, H, 3, 3), False, padding, q).isfinite().all()  # a bias in fp32

@@ -22,7 +22,7 @@ def attention(feature_map="elu", **kwargs):
 def attend(layer, q, k, v, key_padding_mask=None, causal=False):
     places = token_positions(range(q.size(2)))
     context = layer.encoding.prepare(places, places)
-    return layer.attend(q, k, v, key_padding_mask, None, None, causal, need_weights=False, context=context)[0]
+    return layer.attend(q, k, v, key_padding_mask, None, causal, need_weights=False, context=context)[0]
 
 
 def test_the_chunked_causal_product_equals_the_masked_matrix():

@@ -69,7 +69,7 @@ def step_by_step(attention, q, k, v, special):
         so_far = token_positions(range(t + 1), special)
         new = (x[:, :, t : t + 1] for x in (q, k, v))
         options = dict(incremental_state=state, causal=False, context=encoding.prepare(so_far.last(), so_far))
-        outputs.append(attention.attend(*new, None, attn_mask=None, need_weights=False, **options)[0])
+        outputs.append(attention.attend(*new, None, need_weights=False, **options)[0])
     return torch.cat(outputs, dim=2)
 
 
@@ -77,7 +77,7 @@ def at_once(attention, q, k, v, special):
     places = token_positions(range(T), special)
     context = attention.encoding.prepare(places, places)
     options = dict(incremental_state=None, causal=attention.encoding.config.causal, context=context)
-    return attention.attend(q, k, v, None, attn_mask=None, need_weights=False, **options)[0]
+    return attention.attend(q, k, v, None, need_weights=False, **options)[0]
 
 
 @pytest.mark.parametrize(

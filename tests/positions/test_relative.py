@@ -32,7 +32,7 @@ def largest_tensor(attention, length, batch=1, **kwargs):
     q, k, v = torch.randn(3, batch, attention.num_heads, length, attention.head_dim).requires_grad_().unbind()
     with LargestTensor() as mode:
         context = attention.encoding.prepare(token_positions(range(length)), token_positions(range(length)))
-        arguments = dict(key_padding_mask=None, incremental_state=None, attn_mask=None, need_weights=False)
+        arguments = dict(key_padding_mask=None, incremental_state=None, need_weights=False)
         out, _ = attention.attend(q, k, v, context=context, **{**arguments, **kwargs})
         out.sum().backward()
     return mode.numel
@@ -61,7 +61,7 @@ def test_dropped_weights_are_dropped_for_shaws_values_too():
     encoding = randomised(POSITIONS["shaw"](side_config(), POSITIONS["shaw"].Options()))
     attention = randomised(PositionalMultiheadAttention(32, 4, encoding=encoding, dropout=1.0))
     q, v = torch.randn(1, 4, 5, 8), torch.zeros(1, 4, 5, 8)
-    arguments = dict(key_padding_mask=None, incremental_state=None, attn_mask=None, causal=False, need_weights=False)
+    arguments = dict(key_padding_mask=None, incremental_state=None, causal=False, need_weights=False)
     context = encoding.prepare(token_positions(range(5)), token_positions(range(5)))
     assert torch.equal(attention.train().attend(q, q, v, context=context, **arguments)[0], v)
     assert attention.eval().attend(q, q, v, context=context, **arguments)[0].abs().min() > 0
