@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from .alignment import Alignment
 from .attention import IncrementalState
-from .attention.cache import Tail
 from .attention.packing import pack, places, unpack
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
 from .positions import PositionEncoding, TokenPositions
@@ -142,34 +141,9 @@ class PositionalTransformerDecoder(TransformerDecoderBase):
         super().train(mode)
         return self
 
-    def reorder_beams(
-        self, incremental_state: IncrementalState, order: Tensor, tails: Optional[List[Tail]] = None
-    ) -> None:
-        """Lets the cached steps follow the beams. The cached keys of the encoder stay, because the beams share them.
-
-        Args:
-            incremental_state: changed in place.
-            order: ``(rows,)``, int64: row ``i`` continues the former row ``order[i]``.
-            tails: all that differs, the result of :func:`.attention.cache.tails`, or None.
-        """
-        for layer in self.layers:
-            layer.self_attn.reorder_incremental_state(incremental_state, order, tails)
-
     def max_positions(self) -> int:
         """The tokens of the longest sentence."""
         return self.position.longest(super().max_positions())
-
-    def keep_sentences(self, incremental_state: IncrementalState, kept: Tensor) -> None:
-        """Drops finished sentences from the cached keys and values of the encoder, which have one row for each.
-
-        :meth:`reorder_beams` does the same for the cached steps.
-
-        Args:
-            incremental_state: changed in place.
-            kept: ``(sentences,)``, int64: the former numbers of the sentences to keep.
-        """
-        for layer in self.layers:
-            layer.encoder_attn.reorder_incremental_state(incremental_state, kept)
 
     def positions_of(self, tokens: Tensor, encoder_out: Optional[Dict[str, List[Tensor]]]) -> TokenPositions:
         """The positions of ``tokens`` ``(B, T)``; the rows that translate one source are adjacent."""

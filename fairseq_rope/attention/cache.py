@@ -67,8 +67,7 @@ class KeyValueCache:
     def reorder(self, order: Tensor, tails: Optional[List[Tail]] = None) -> None:
         """Row ``i`` continues the former row ``order[i]``; ``order`` may be longer or shorter than the batch.
 
-        Args:
-            tails: the result of :func:`tails`, or None.
+        ``tails`` is the result of :func:`tails`, or None.
         """
         self.tails = tails if self.order is None else None
         self.order = order if self.order is None else self.order[order]

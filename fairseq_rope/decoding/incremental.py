@@ -41,12 +41,15 @@ class IncrementalDecoder:
 
         ``tokens`` ``(rows, S)`` are those of the former rows, if each continues one of its own sentence.
         """
-        self.decoder.reorder_beams(self.state, order, None if tokens is None else tails(tokens, order))
+        moved = None if tokens is None else tails(tokens, order)
+        for layer in self.decoder.layers:
+            layer.self_attn.reorder_incremental_state(self.state, order, moved)
 
     def keep(self, kept: Tensor) -> None:
         """Drops finished sentences; ``kept`` ``(sentences,)`` has the former numbers of the others, int64."""
         self.keep_lengths(kept)
-        self.decoder.keep_sentences(self.state, kept)
+        for layer in self.decoder.layers:  # the beams of a sentence share its keys and values of the encoder
+            layer.encoder_attn.reorder_incremental_state(self.state, kept)
 
     def keep_lengths(self, kept: Tensor) -> None:
         """The part of :meth:`keep` for the encoder's output: all else of it is in the attention's cache."""
