@@ -15,7 +15,6 @@ from .kinds import check_task
 from .loading import PluginModel
 from .options import add_position_args, add_training_args, build_position, reject_unsupported
 from .stacks import PositionalTransformerDecoder
-from .training.freezing import add_freezing_args
 
 LIMITS = ("max_target_positions", "tokens_per_sample")
 """Options of fairseq's task, of which the first that is given is the longest text of the model, in tokens."""
@@ -50,7 +49,6 @@ class RoFormerLanguageModel(PluginModel, TransformerLanguageModel):
         gen_parser_from_dataclass(parser, TransformerLanguageModelConfig(), delete_default=True)
         add_position_args(parser, ["decoder"])
         add_training_args(parser)
-        add_freezing_args(parser)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerLanguageModel":

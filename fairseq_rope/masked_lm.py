@@ -19,7 +19,6 @@ from .masked_hub import MaskedHub, bpe_options
 from .options import add_position_args, add_training_args, build_position, reject_unsupported
 from .products import linear
 from .stacks import PositionalTransformerEncoder
-from .training.freezing import add_freezing_args
 
 INITIAL_STD = 0.02  # of all weights, in BERT
 EPS = 1e-5  # of fairseq's layer norms
@@ -127,7 +126,6 @@ class RoFormerMaskedModel(PluginModel, RobertaModel):
         )
         add_position_args(parser, ["encoder"])
         add_training_args(parser)
-        add_freezing_args(parser)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "RoFormerMaskedModel":

@@ -28,7 +28,7 @@ def add_position_args(parser: ArgumentParser, sides: Sequence[str] = SIDES) -> N
 
 
 def add_training_args(parser: ArgumentParser) -> None:
-    """Adds the flags of :data:`IN_TRAINING`, and ``--position-gap``."""
+    """Adds the flags of :data:`IN_TRAINING`, ``--position-gap`` and ``--only-train``."""
     parser.add_argument(
         "--position-shift",
         type=int,
@@ -50,11 +50,17 @@ def add_training_args(parser: ArgumentParser) -> None:
         help="where positions are not drawn, neighbours are G apart; with --position-sample K: K divided by the tokens "
         "of the longest inputs in training",
     )
+    parser.add_argument(
+        "--only-train",
+        metavar="REGEX",
+        help="train only parameters in whose names this is found, as in 'self_attn|position'; the others stay as they "
+        "are, and the optimizer keeps no state of them (default: train all)",
+    )
 
 
 def add_encoding_args(parser: ArgumentParser, *names: str) -> None:
     """Adds the flags of these encodings."""
-    for option, field in _options(*names).items():
+    for option, field in options_of(*names).items():
         kwargs: Dict[str, Any] = {"action": "store_true", "help": field.metadata["help"]}
         if not isinstance(field.default, bool):
             kwargs = {
@@ -65,15 +71,10 @@ def add_encoding_args(parser: ArgumentParser, *names: str) -> None:
         parser.add_argument(to_flag(option), **kwargs)
 
 
-def _options(*names: str) -> Dict[str, "dataclasses.Field[Any]"]:
+def options_of(*names: str) -> Dict[str, "dataclasses.Field[Any]"]:
     """The options of these encodings, some of which share a prefix: configuration name to field."""
     encodings = [POSITIONS[name] for name in names]
     return {f"{e.prefix}_{field.name}": field for e in encodings for field in dataclasses.fields(e.Options)}
-
-
-def option_names(*names: str) -> Tuple[str, ...]:
-    """The names, in a configuration, of the options of these encodings."""
-    return tuple(_options(*names))
 
 
 def to_flag(option: str) -> str:
@@ -98,9 +99,6 @@ def build_position(
     """Builds the encoding of one side from the configuration.
 
     Args:
-        cfg: of the whole model.
-        side: ``encoder`` or ``decoder``.
-        embed_tokens: that side's embeddings.
         special_idx: the special symbol; None: the first token of each text.
         limit_flag: the flag that sets the longest sentence, if it is not that of translation.
 
@@ -148,7 +146,7 @@ def position_options(cfg: Any, name: str) -> Any:
         ValueError: an option is none of its choices; overrides and checkpoints pass no parser.
     """
     values = {}
-    for option, field in _options(name).items():
+    for option, field in options_of(name).items():
         default: Any = field.default
         given, choices = getattr(cfg, option, None), field.metadata.get("choices")
         value = default if given is None else type(default)(given)
@@ -160,7 +158,7 @@ def position_options(cfg: Any, name: str) -> Any:
 
 def is_position_option(name: str) -> bool:
     """Whether a field of a configuration chooses an encoding, or is an option of one."""
-    return name in _options(*POSITIONS) or name in [f"{side}_position" for side in SIDES]
+    return name in options_of(*POSITIONS) or name in [f"{side}_position" for side in SIDES]
 
 
 def encodings_of(cfg: Any) -> Encodings:
@@ -241,10 +239,10 @@ def _reject_unused(args: Any) -> None:
     """Raises ValueError for options of an encoding that no side uses, or that the side of the option does not use."""
     used, sides = set(), [side for side in SIDES if getattr(args, f"{side}_position", None)]
     for side in sides:
-        fields = _options(*POSITIONS.keys() & {getattr(args, f"{side}_position")})
+        fields = options_of(*POSITIONS.keys() & {getattr(args, f"{side}_position")})
         used |= {option for option, field in fields.items() if field.metadata.get("side", side) == side}
     for name in POSITIONS:
-        for option, field in _options(name).items():
+        for option, field in options_of(name).items():
             if option not in used and getattr(args, option, None) not in (None, field.default):
                 only_side = field.metadata.get("side")
                 if only_side and only_side not in sides:

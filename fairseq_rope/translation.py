@@ -18,7 +18,6 @@ from .kinds import check_task
 from .loading import PluginModel
 from .options import add_position_args, add_training_args, build_position, reject_unsupported
 from .stacks import PositionalTransformerDecoder, PositionalTransformerEncoder
-from .training.freezing import add_freezing_args
 
 LIMITS = ("max_source_positions", "max_target_positions")
 
@@ -88,7 +87,6 @@ class RoFormerModel(PluginModel, TransformerModel):
         add_alignment_args(parser)
         add_position_args(parser)
         add_training_args(parser)
-        add_freezing_args(parser)
         parser.add_argument("--swish", action="store_true", help="swish (SiLU) as activation, as in Marian")
         parser.add_argument("--output-bias", action="store_true", help="add a bias to the logits, as Marian does")
         parser.add_argument(

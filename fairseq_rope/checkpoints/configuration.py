@@ -1,7 +1,7 @@
 """The model's configuration in a checkpoint: a namespace of ``fairseq-train``, or a dictionary of Hydra."""
 
 import argparse
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Dict, Mapping
 
 from torch import Tensor
 
@@ -46,29 +46,20 @@ def changed(state: Dict[str, Any], cfg: argparse.Namespace, model: Dict[str, Ten
     return {**with_configuration(kept, cfg), "model": model, "extra_state": extra}
 
 
-def with_task(state: Dict[str, Any], name: str, other: str) -> Dict[str, Any]:
-    """A copy of ``state`` that was trained for the task ``other`` if it was for the task ``name``."""
-    state = _with_task_options(state, lambda task: {key: other for key in ("_name", "task") if task.get(key) == name})
-    args = state.get("args")
-    if isinstance(args, argparse.Namespace) and getattr(args, "task", None) == name:
-        state = {**state, "args": argparse.Namespace(**{**vars(args), "task": other})}
+def with_task_options(state: Dict[str, Any], options: Mapping[str, Any]) -> Dict[str, Any]:
+    """A copy of ``state`` in which these options replace those that the task has."""
+    args, cfg = state.get("args"), state.get("cfg")
+    if args is not None:
+        state = {**state, "args": _replaced(args, options)}
+    if isinstance(cfg, dict) and isinstance(cfg.get("task"), (dict, argparse.Namespace)):
+        state = {**state, "cfg": {**cfg, "task": _replaced(cfg["task"], options)}}
     return state
 
 
-def with_limits(state: Dict[str, Any], limits: Mapping[str, int]) -> Dict[str, Any]:
-    """A copy of ``state`` whose task takes texts of these lengths, if it limits them: fairseq takes the smaller limit
-    of task and model."""
-    return _with_task_options(state, lambda task: {name: limits[name] for name in limits.keys() & task.keys()})
-
-
-def _with_task_options(state: Dict[str, Any], changes: Callable[[Dict[str, Any]], Dict[str, Any]]) -> Dict[str, Any]:
-    """A copy of ``state`` in which ``changes`` has replaced options of the task, in its own section."""
-    cfg = state.get("cfg")
-    if not isinstance(cfg, dict) or not isinstance(task := cfg.get("task"), (dict, argparse.Namespace)):
-        return state
-    entries = dict(task if isinstance(task, dict) else vars(task))
-    entries.update(changes(entries))
-    return {**state, "cfg": {**cfg, "task": entries if isinstance(task, dict) else argparse.Namespace(**entries)}}
+def _replaced(settings: Any, options: Mapping[str, Any]) -> Any:
+    entries = dict(settings if isinstance(settings, dict) else vars(settings))
+    entries.update({name: options[name] for name in options.keys() & entries.keys()})
+    return entries if isinstance(settings, dict) else argparse.Namespace(**entries)
 
 
 def check_gap(cfg: Any, other: str) -> None:

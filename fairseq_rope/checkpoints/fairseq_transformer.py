@@ -1,10 +1,5 @@
 """Converts a checkpoint of fairseq's own transformers into one of this plugin with the same positions, and back.
 
-::
-
-    fairseq-rope convert CHECKPOINT --to plugin --out FILE
-    fairseq-rope convert CHECKPOINT --to fairseq --out FILE
-
 For each side, sinusoidal positions become ``sinusoidal``, learned ones ``learned``, and no positions ``none``. The
 models are fairseq's ``transformer``, ``roberta`` and ``transformer_lm``.
 """
@@ -23,8 +18,9 @@ from ..architectures import ARCHITECTURES, FAMILIES
 from ..kinds import KINDS, Kind
 from ..layers import FAST_PATH_COPIES
 from ..options import SIDES, reject_unsupported
-from .configuration import check_gap, model_configuration, with_configuration, with_task
+from .configuration import check_gap, model_configuration, with_configuration, with_task_options
 from .files import CheckpointError
+from .model_folder import task_options
 
 MEMORY = "plain_transformer"
 """The entry of a converted checkpoint that serves the way back: the former architecture, and unused tensors."""
@@ -40,15 +36,11 @@ COMMON = ("sinusoidal", "learned", "none")
 
 
 def convert_checkpoint(state: Dict[str, Any], to: str) -> Dict[str, Any]:
-    """The same model as this plugin's or as fairseq's own; ``state`` does not change.
+    """The same model as this plugin's (``to`` is ``plugin``) or as fairseq's own (``fairseq``); ``state`` stays.
 
     Conversion there and back gives the same tensors. The optimizer's state is kept if both sides have the same
     parameters in the same order: not with learned positions, and not if the encoder layers of fairseq's version have
     further parameters.
-
-    Args:
-        state: a loaded checkpoint.
-        to: ``plugin`` or ``fairseq``.
 
     Raises:
         ValueError: the model is of another kind, is converted already, or has an option that the other side lacks.
@@ -128,7 +120,8 @@ def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
         model[name] = torch.cat([before, table])
         del model[f"{side}.{kind.stack}position.weight"]
     cfg.no_token_positional_embeddings = bool(bare)
-    converted = with_task(_converted(state, cfg, memory["arch"], model, positions), OURS, "translation")
+    task = {name: "translation" for name in ("_name", "task") if task_options(state).get(name) == OURS}
+    converted = with_task_options(_converted(state, cfg, memory["arch"], model, positions), task)
     converted.pop(MEMORY, None)
     return converted
 

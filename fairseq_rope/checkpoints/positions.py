@@ -1,9 +1,5 @@
 """Gives a trained model other position encodings; what has nothing to do with positions stays bit-identical.
 
-::
-
-    fairseq-rope convert CHECKPOINT --position rope --rope-base 1000000 --out FILE
-
 A new model is built with the new options. It takes all parameters over but those of positions. Of these it takes what
 both encodings have (a table of learned positions, TUPE's projections). The others begin as in a new training.
 """
@@ -19,12 +15,12 @@ from torch import Tensor
 
 from ..kinds import Kind
 from ..loading import TABLE, dictionary_of
-from ..options import IN_TRAINING, SIDES, changes, encodings_of, flags_of, option_names, to_flag
+from ..options import IN_TRAINING, SIDES, changes, encodings_of, flags_of, options_of, to_flag
 from ..positions import POSITIONS, PositionEncoding
 from ..positions.absolute import LearnedEncoding
 from ..positions.untied import ProjectedPositions
 from . import multilingual
-from .configuration import changed, model_configuration, with_limits
+from .configuration import changed, model_configuration, with_task_options
 from .fairseq_transformer import MEMORY, architecture, kind_of_arch
 from .fairseq_transformer import convert_checkpoint as convert_stock
 from .files import CheckpointError
@@ -112,7 +108,8 @@ def convert_checkpoint(state: Dict[str, Any], fields: Mapping[str, Any], seed: i
     dropped = [name for name in old if _is_position(name) and (name not in kept or name in fresh)]
     converted = changed(state, cfg, {**others, **positions, **heads})
     converted.pop(MEMORY, None)
-    converted = with_limits(converted, {name: fields[name] for name in LIMITS if fields.get(name)})
+    # fairseq takes the smaller limit of task and model
+    converted = with_task_options(converted, {name: fields[name] for name in LIMITS if fields.get(name)})
     said = changes(encodings_of(model_configuration(state)), encodings_of(cfg))
     return Change(converted, said, _by_layers(dropped), _by_layers(fresh), _by_layers(resized))
 
@@ -162,8 +159,8 @@ def with_options_of(
     known = vars(parser.parse_args([]))
     sides = [f"{side}_position" for side in kind.sides]
     encodings = {" ".join(given.get(to_flag(side), [getattr(cfg, side)])) for side in sides}
-    left_out = {OUTPUT_WIDTH, *option_names(*POSITIONS)} - {*option_names(*encodings & POSITIONS.keys())}
-    names = (*COMPUTED, *sides, *OF_NO_ENCODING, *option_names(*POSITIONS))
+    left_out = {OUTPUT_WIDTH, *options_of(*POSITIONS)} - {*options_of(*encodings & POSITIONS.keys())}
+    names = (*COMPUTED, *sides, *OF_NO_ENCODING, *options_of(*POSITIONS))
     others = {flag: list(words) for flag, words in flags.items() if flag not in map(to_flag, names)}
     own = flags_of(cfg, [name for name in names if name in known and name not in left_out])
     task = task_options(state)
@@ -190,11 +187,11 @@ def _set_fields(cfg: argparse.Namespace, kind: Kind, fields: Mapping[str, Any]) 
             raise CheckpointError(f"--{side}-position {value}: the model has no {side}")
         if side in kind.sides:
             setattr(cfg, name, value or given.get("position") or getattr(cfg, name))
-    used = option_names(*(getattr(cfg, f"{side}_position") for side in kind.sides))
-    for name in option_names(*POSITIONS):
+    used = options_of(*(getattr(cfg, f"{side}_position") for side in kind.sides))
+    for name in options_of(*POSITIONS):
         if name not in used and hasattr(cfg, name):
             delattr(cfg, name)
-    for name in (*option_names(*POSITIONS), *OF_NO_ENCODING):
+    for name in (*options_of(*POSITIONS), *OF_NO_ENCODING):
         if name in given:
             setattr(cfg, name, given[name])
     if any(POSITIONS[getattr(cfg, f"{side}_position")].attention == "linear" for side in kind.sides):

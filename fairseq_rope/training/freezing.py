@@ -1,20 +1,9 @@
 """Trains some of a model's parameters alone, for example the positions and the self-attention of a converted model."""
 
 import re
-from argparse import ArgumentParser
 from typing import Any
 
 from torch import nn
-
-
-def add_freezing_args(parser: ArgumentParser) -> None:
-    """Adds ``--only-train``."""
-    parser.add_argument(
-        "--only-train",
-        metavar="REGEX",
-        help="train only parameters in whose names this is found, as in 'self_attn|position'; the others stay as they "
-        "are, and the optimizer keeps no state of them (default: train all)",
-    )
 
 
 def freeze(model: nn.Module, args: Any) -> None:
