@@ -43,15 +43,11 @@ def check_evaluated(*configurations: Any) -> None:
         ValueError: such an option is a string but no literal, or OmegaConf would evaluate a string.
     """
     for name, value in _options(configurations):
-        if isinstance(value, (str, bytes)) and name in EVALUATED and not _is_literal(value):
+        is_program = isinstance(value, (str, bytes)) and name in EVALUATED and not _is_literal(value)
+        if is_program or (isinstance(value, str) and RESOLVER.search(value)):
             raise ValueError(
-                f"refused: its option {name} is {_shortened(value)}, which fairseq would run as Python; use a "
-                "checkpoint from a source that you trust"
-            )
-        if isinstance(value, str) and RESOLVER.search(value):
-            raise ValueError(
-                f"refused: its option {name} is {_shortened(value)}, which would be computed when it is read; use a "
-                "checkpoint from a source that you trust"
+                f"refused: its option {name} is {_shortened(value)}, which would be run as a program; use a checkpoint "
+                "from a source that you trust"
             )
 
 
