@@ -50,11 +50,6 @@ class Kind(NamedTuple):
     fills_late: bool = False  # RoBERTa fills them in itself, when it knows its longest text
     stack: str = ""  # between a side and its modules, in the names of parameters
 
-    @property
-    def arch(self) -> str:
-        """An architecture of this kind."""
-        return f"{self.model}_base"
-
 
 KINDS: Dict[str, Kind] = {
     "translation": Kind(
@@ -108,5 +103,5 @@ def check_task(task: Any, kind: str) -> None:
     """Raises ValueError if ``task`` is known to train another kind of models than ``kind``."""
     other = kind_of(task)
     if other is not None and other != kind:
-        arch = f"for this task, choose a {other} model such as --arch {KINDS[other].arch}"
+        arch = f"for this task, choose a {other} model such as --arch {KINDS[other].model}_base"
         raise ValueError(f"a {kind} model needs {KINDS[kind].flag}; {arch}")

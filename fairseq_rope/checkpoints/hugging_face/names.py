@@ -57,22 +57,14 @@ DROPPED_HEAD = ("cls.seq_relationship.weight", "cls.seq_relationship.bias")
 TABLE_TOLERANCE = 1e-3  # of sines in fp16; in bfloat16 they are rounded more
 
 
-class Pair(NamedTuple):
-    """A tensor that both sides have alike."""
-
-    theirs: str
-    ours: str
-    shape: Tuple[int, ...]
-
-
-def pairs(cfg: Any, family: Family) -> Iterator[Pair]:
-    """All tensors of a model with the options ``cfg`` that only change their names."""
+def pairs(cfg: Any, family: Family) -> Iterator[Tuple[str, str, Tuple[int, ...]]]:
+    """All tensors of a model with the options ``cfg`` that only change their names: there, here, and the shape."""
     sizes = {"C": cfg.encoder_embed_dim, "F": cfg.encoder_ffn_embed_dim}
 
-    def module(theirs: str, ours: str, letters: str) -> Iterator[Pair]:
+    def module(theirs: str, ours: str, letters: str) -> Iterator[Tuple[str, str, Tuple[int, ...]]]:
         shape = tuple(sizes[letter] for letter in letters)
-        yield Pair(f"{theirs}.weight", f"{ours}.weight", shape)
-        yield Pair(f"{theirs}.bias", f"{ours}.bias", shape[:1])
+        yield f"{theirs}.weight", f"{ours}.weight", shape
+        yield f"{theirs}.bias", f"{ours}.bias", shape[:1]
 
     prefix = family.model_type
     yield from module(f"{prefix}.embeddings.LayerNorm", f"{OURS}.layernorm_embedding", "C")
@@ -83,7 +75,7 @@ def pairs(cfg: Any, family: Family) -> Iterator[Pair]:
         yield from module(theirs, ours, letters)
     if family.position == "learned":
         shape = (cfg.max_positions, cfg.encoder_embed_dim)
-        yield Pair(f"{prefix}.embeddings.position_embeddings.weight", f"{OURS}.position.weight", shape)
+        yield f"{prefix}.embeddings.position_embeddings.weight", f"{OURS}.position.weight", shape
 
 
 def to_plugin(
@@ -92,10 +84,7 @@ def to_plugin(
     """The parameters of a model here, and those tensors that have no place in it.
 
     Args:
-        taken: the tensors of the folder.
-        cfg: the options of the model here.
         order: for each row of our vocabulary, its row there.
-        token_types: how many.
 
     Raises:
         CheckpointError: a tensor is missing or has another shape than config.json says, or has no place here.
@@ -103,7 +92,7 @@ def to_plugin(
     prefix, channels = f"{family.model_type}.", cfg.encoder_embed_dim
     table, tied = (len(order), channels), not getattr(cfg, "untie_weights_roberta", False)
     embeddings = taken.take(prefix + WORDS, table)
-    model = {pair.ours: taken.take(pair.theirs, pair.shape) for pair in pairs(cfg, family)}
+    model = {ours: taken.take(theirs, shape) for theirs, ours, shape in pairs(cfg, family)}
     model[f"{OURS}.embed_tokens.weight"] = embeddings[order]
     types = taken.take(prefix + TYPES, (token_types, channels))
     model["encoder.token_type"] = types[0].clone()
@@ -148,8 +137,6 @@ def to_hugging_face(
     """The tensors of the library's model; the reverse of :func:`to_plugin`.
 
     Args:
-        model: parameters by our names.
-        cfg: the options of the model.
         order: for each row of our vocabulary, its row there.
         unused: what :func:`to_plugin` returned besides.
 
@@ -161,7 +148,7 @@ def to_hugging_face(
     table = (len(order), *shape)
     back = torch.empty(len(order), dtype=torch.long)
     back[torch.tensor(order)] = torch.arange(len(order))
-    tensors = {pair.theirs: taken.take(pair.ours, pair.shape).clone() for pair in pairs(cfg, family)}
+    tensors = {theirs: taken.take(ours, size).clone() for theirs, ours, size in pairs(cfg, family)}
     tensors[prefix + WORDS] = taken.take(f"{OURS}.embed_tokens.weight", table)[back]
     tensors[HEAD_BIAS] = taken.take("encoder.lm_head.bias", table[:1])[back]
     output = taken.take("encoder.lm_head.weight", table)
