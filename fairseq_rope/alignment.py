@@ -35,10 +35,6 @@ def add_alignment_args(parser: ArgumentParser) -> None:
 def requested_alignment(cfg: Any, task: Any) -> Optional[Alignment]:
     """The alignment to train, if a flag or the task (``--load-alignments``) asks for one.
 
-    Args:
-        cfg: the model's configuration.
-        task: fairseq's.
-
     Raises:
         ValueError: the decoder has no such layer or heads, or may drop the layer.
     """

@@ -142,11 +142,8 @@ def dictionary_of(types: int) -> Dictionary:
 def dictionaries_of(state: Dict[str, Any], path: Path) -> Dictionaries:
     """The dictionaries with which a model was trained, as far as they are known.
 
-    They are in its configuration. If that is of an earlier version, they may be beside it, as in a model folder.
-
-    Args:
-        state: the checkpoint, as fairseq loads it.
-        path: of its file.
+    They are in its configuration. If that is of an earlier version, they may be beside the file ``path``, as in a model
+    folder.
     """
     cfg = configuration_in(state)
     kept = getattr(cfg, "dictionaries", None)

@@ -72,11 +72,7 @@ class MaskedHub(RobertaHubInterface):
 
     @torch.no_grad()
     def fill_mask(self, masked_input: str, topk: int = 5) -> List[Tuple[str, float, str]]:
-        """The likeliest words at ``<mask>``: the text with each of them, its probability, and the word, best first.
-
-        Args:
-            masked_input: a text with one ``<mask>``.
-            topk: how many.
+        """The ``topk`` likeliest words at ``<mask>``: the text with each of them, its probability, and the word.
 
         Raises:
             ValueError: the text has no ``<mask>`` or several, or is longer than the model's limit; ``topk`` is below 1.

@@ -86,10 +86,6 @@ def _tokenizers_pieces(path: Path) -> List[str]:
 def read_settings(folder: Path, tokenizer_class: Any = "BertTokenizer") -> Dict[str, Any]:
     """The settings in ``tokenizer_config.json`` that matter here; the defaults of BERT where there is none.
 
-    Args:
-        folder: of the file.
-        tokenizer_class: if the file names none.
-
     Raises:
         ValueError: the file is damaged.
     """

@@ -1,10 +1,4 @@
-"""Averages the parameters of several checkpoints of one run (Vaswani et al. 2017, section 6.1: the last five).
-
-::
-
-    fairseq-rope average FOLDER --last 5 --out FILE          the last five of a run
-    fairseq-rope average --inputs A.pt B.pt --out FILE       these
-"""
+"""Averages the parameters of several checkpoints of one run (Vaswani et al. 2017, section 6.1: the last five)."""
 
 import os
 import re

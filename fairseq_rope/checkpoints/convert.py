@@ -62,11 +62,8 @@ def change_model(path: Path, fields: Mapping[str, Any], seed: int, dictionaries:
     """Writes the checkpoint ``path`` with other positions or larger dictionaries to ``out``; returns what it became.
 
     Args:
-        path: a model folder or its checkpoint.
         fields: as of :func:`positions.convert_checkpoint`; none: the positions stay.
-        seed: of new parameters.
         dictionaries: as of :func:`vocabulary.grow`; none: they stay.
-        out: the file to write.
 
     Raises:
         CheckpointError: the checkpoint cannot be loaded or written, or the positions do not fit it.

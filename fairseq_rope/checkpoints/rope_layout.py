@@ -1,9 +1,4 @@
-"""Converts a RoPE checkpoint between the layouts ``interleaved`` (the paper's) and ``half``, without loss.
-
-::
-
-    fairseq-rope convert CHECKPOINT --to half --out FILE
-"""
+"""Converts a RoPE checkpoint between the layouts ``interleaved`` (the paper's) and ``half``, without loss."""
 
 from typing import Any, Dict
 

@@ -1,9 +1,5 @@
 """Gives a trained model a dictionary with further types at its end: its embeddings and its output grow.
 
-::
-
-    fairseq-rope convert CHECKPOINT --dictionary DATA/bin/dict.de.txt --out FILE
-
 New rows are drawn as in a new training, and their biases are 0: rows that were the mean of the old ones learned more
 slowly. ``prepare.sh --add-tokens`` makes such dictionaries.
 """
@@ -33,7 +29,6 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
     Args:
         state: of a model of this plugin.
         paths: the dictionary of both sides, or those of source and target.
-        seed: of the new rows.
 
     Raises:
         CheckpointError: a dictionary cannot be read, or is not the old one with further types at its end.

@@ -15,10 +15,7 @@ KNOWN = ("fairseq", __name__.split(".")[0])
 
 
 def check_alignments(cfg: Any) -> None:
-    """Checks a training.
-
-    Args:
-        cfg: fairseq's whole configuration.
+    """Checks a training with fairseq's whole configuration ``cfg``.
 
     Raises:
         ValueError: the flag, the criterion or the data are missing; the message says which.

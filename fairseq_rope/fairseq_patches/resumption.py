@@ -1,20 +1,4 @@
-"""Lets a training that continues in a later epoch see the same batches as without the interruption.
-
-Before fairseq makes batches, it shuffles sentences of equal length by the seed and the present epoch. A run makes its
-batches once, in its first epoch, and keeps them; a continued run would make others.
-
-With another number of devices or another size of batches, an epoch has another number of them. fairseq would go on at
-the same number, and see some text twice or never; here a run goes on at the same share of the epoch.
-
-The two libraries for products (:mod:`..products`) round differently. A continued run takes the one of its checkpoint.
-
-In half precision, fairseq updates parameters in fp32 and saves only the model's, rounded ones. A continued run would
-begin with these; here checkpoints also carry those in fp32.
-
-``masked_lm`` masks other tokens in each epoch, and ``--shorten-method random_crop`` crops other pieces. fairseq's
-processes that load the data live as long as the training, and never learn of the next epoch: they would repeat the
-masks and pieces of the epoch in which they began.
-"""
+"""Lets a training that continues go on as without the interruption: with the same batches, and the same parameters."""
 
 from typing import Any, Callable, Dict, List, Optional
 
@@ -39,6 +23,11 @@ PARAMETERS = "fp32_params"
 
 def batches_of_the_first_epoch(stock: Function) -> Function:
     """Lets tasks make the batches of all epochs as in the first one, and what is random in them anew in each epoch.
+
+    Before fairseq makes batches, it shuffles sentences of equal length by the seed and the present epoch. A run makes
+    its batches once, in its first epoch, and keeps them; a continued run would make others. ``masked_lm`` masks other
+    tokens in each epoch, and ``--shorten-method random_crop`` crops other pieces. fairseq's processes that load the
+    data live as long as the training, and would repeat the masks and pieces of the epoch in which they began.
 
     The epoch and the place of the iterator still come from the checkpoint. If fairseq makes new batches in each epoch
     (``--update-epoch-batch-itr``), they stay.
@@ -65,7 +54,11 @@ def keeps_number_of_batches(stock: Function) -> Function:
 
 
 def scales_the_place(stock: Function) -> Function:
-    """Scales the place in an epoch if its number of batches has changed, and takes the library for products."""
+    """Goes on at the same share of the epoch if its number of batches has changed, and takes the checkpoint's library
+    for products, as the two round differently.
+
+    With another number of devices or another size of batches, fairseq would see some text twice or never.
+    """
 
     def load_state_dict(self: EpochBatchIterator, state: Dict[str, Any]) -> None:
         if (library := state.get(PRODUCTS)) is not None:
@@ -81,7 +74,8 @@ def scales_the_place(stock: Function) -> Function:
 
 
 def saves_fp32_parameters(stock: Function) -> Function:
-    """Lets the state of the optimizer for half precision have the parameters in fp32."""
+    """Lets the state of the optimizer for half precision have the parameters in fp32; fairseq saves only the model's,
+    rounded ones."""
 
     def state_dict(self: FP16Optimizer) -> Dict[str, Any]:
         return {**stock(self), PARAMETERS: [parameter.detach() for parameter in _in_fp32(self)]}

@@ -1,11 +1,5 @@
 """Draws what positions contribute: RoPE's long-term decay, TUPE's correlations, any encoding's effective bias.
 
-::
-
-    fairseq-rope plot decay --rope-dim 64 128 --out decay.png
-    fairseq-rope plot tupe RUN --out correlations.png
-    fairseq-rope plot bias RUN --side decoder --out bias.png
-
 :mod:`.terms` defines the numbers. RUN is a model folder, as ``scripts/average.sh`` makes it.
 """
 

@@ -1,10 +1,5 @@
 """Reads a Hugging Face folder of a masked RoFormer or BERT into a model folder of this plugin, and writes it back.
 
-::
-
-    fairseq-rope convert FOLDER --to plugin --out RUN
-    fairseq-rope convert RUN --to hugging-face --out FOLDER
-
 The logits are equal to rounding. Token type 0 becomes a vector of its own (``--token-type-embedding``). The other
 types, the pooler and the head for pairs of sentences have no place in the model: the checkpoint keeps them for the
 way back.
@@ -97,11 +92,7 @@ def import_folder(folder: Path, out: Path) -> str:
 
 
 def _flags(values: Values, family: Family) -> List[str]:
-    """The words of a command line of ``fairseq-train`` that describe the model.
-
-    Raises:
-        CheckpointError: a value has a wrong type, or the model does something that this plugin's models do not.
-    """
+    """The words of a command line of ``fairseq-train`` that describe the model."""
     alone = {"rotary_value": False} if family.position == "rope" else {"position_embedding_type": "absolute"}
     for name, expected in {**alone, "is_decoder": False, "add_cross_attention": False}.items():
         if values.given.get(name, expected) != expected:
@@ -143,7 +134,6 @@ def export_folder(run: Path, out: Path) -> str:
 
     Args:
         run: a model folder of a masked language model with ``vocab.txt``, or one of its checkpoints.
-        out: the folder to make.
 
     Returns:
         What it became and what has no place there.
@@ -191,11 +181,7 @@ def export_folder(run: Path, out: Path) -> str:
 
 
 def _filled(cfg: argparse.Namespace, model: Dict[str, Tensor]) -> argparse.Namespace:
-    """``cfg`` with every default of its architecture, and the longest text in tokens.
-
-    Raises:
-        CheckpointError: it is no masked language model of this plugin.
-    """
+    """``cfg`` with every default of its architecture, and the longest text in tokens."""
     if ARCH_MODEL_REGISTRY.get(cfg.arch) is not RoFormerMaskedModel:
         raise CheckpointError(f"{cfg.arch} is not a masked language model of this plugin: only those can be converted")
     ARCH_CONFIG_REGISTRY[cfg.arch](cfg)
@@ -208,11 +194,7 @@ def _filled(cfg: argparse.Namespace, model: Dict[str, Tensor]) -> argparse.Names
 
 
 def _family(cfg: argparse.Namespace) -> Family:
-    """The library's model that does what this one does.
-
-    Raises:
-        CheckpointError: neither RoFormer nor BERT does.
-    """
+    """The library's model that does what this one does."""
     family = next((family for family in FAMILIES.values() if family.position == cfg.encoder_position), None)
     if family is None:
         raise CheckpointError(

@@ -109,13 +109,11 @@ def training(*words: str) -> Any:
 def save_run(
     made: Path, dictionaries: Mapping[str, Dictionary], cfg: Any, model: Mapping[str, Tensor], memory: Dict[str, Any]
 ) -> None:
-    """Writes the dictionaries and the checkpoint of a model folder, as before the first update of a training.
+    """Writes dictionaries and checkpoint of the model folder ``made``, as before the first update of a training.
 
     Args:
-        made: the folder.
         dictionaries: by the names of their files.
         cfg: the result of :func:`training`.
-        model: its parameters.
         memory: for the way back.
     """
     for name, words in dictionaries.items():

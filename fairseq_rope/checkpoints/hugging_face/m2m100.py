@@ -1,9 +1,5 @@
 """Reads a Hugging Face folder of M2M100 or NLLB into a model folder of this plugin.
 
-::
-
-    fairseq-rope convert FOLDER --to plugin --out RUN
-
 The model is fairseq's transformer with norms before the layers and fairseq's sinusoids, trained in many directions: the
 tag of the source's language comes before the source, that of the target's before the translation. NLLB's tag
 ``eng_Latn`` becomes ``__eng_Latn__``, as fairseq has it. The logits are equal to rounding.
@@ -69,11 +65,7 @@ def import_folder(folder: Path, out: Path) -> str:
 
 
 def _symbols(folder: Path) -> Dict[int, str]:
-    """The tokens by their numbers, the tags of languages as fairseq has them.
-
-    Raises:
-        CheckpointError: a file is damaged, or of another tokenizer.
-    """
+    """The tokens by their numbers, the tags of languages as fairseq has them."""
     settings = read_object(folder / SETTINGS)
     if (folder / WORDS).is_file():
         if settings.get("language_codes", "m2m100") != "m2m100":

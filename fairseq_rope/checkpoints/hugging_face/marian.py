@@ -1,10 +1,5 @@
 """Reads a Hugging Face folder of MarianMT (OPUS-MT) into a model folder of this plugin, and writes it back.
 
-::
-
-    fairseq-rope convert FOLDER --to plugin --out RUN
-    fairseq-rope convert RUN --to hugging-face --out FOLDER
-
 Marian's transformer is fairseq's with norms behind the layers, sinusoids by the paper's formula, a bias of the logits
 (``--output-bias``), and an input of the decoder that begins with the vector of the padding: here that of ``<s>``
 (``--start-with-bos``), which Marian lacks. The logits are equal to rounding.
@@ -121,11 +116,7 @@ def _dictionary(numbers: Dict[str, Any], values: Values) -> Tuple[Dictionary, Li
 
 
 def _to_plugin(tensors: Dict[str, Tensor], cfg: Any, order: List[int], folder: Path) -> Dict[str, Tensor]:
-    """The parameters of the model here.
-
-    Raises:
-        CheckpointError: a tensor is missing, has another shape than config.json says, or has no place here.
-    """
+    """The parameters of the model here."""
     types, width = len(order) - 1, cfg.encoder_embed_dim
     taken = Taken(tensors, str(folder), f"give the folder of a MarianMTModel with the {CONFIG} of its weights")
     model = transformer.take(taken, cfg, types, order)

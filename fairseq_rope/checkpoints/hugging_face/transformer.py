@@ -94,16 +94,13 @@ def make_run(
     cfg: Any,
     model: Dict[str, Tensor],
 ) -> None:
-    """Makes a model folder.
+    """Makes the model folder ``out``.
 
     Args:
-        out: the folder to make.
         values: config.json, for the way back.
         files: to copy from its folder; the tokenizer's, mostly.
         dictionaries: by the names of their files.
         prepared: the content of ``prepare.json``, without the hashes of ``files``.
-        cfg: of fairseq.
-        model: its parameters.
 
     Raises:
         CheckpointError: ``out`` exists.
