@@ -111,7 +111,7 @@ def adopt(args: argparse.Namespace) -> None:
     """
     info = read_as(args.like / NAME, Dict[str, Any], "name a folder of prepare.sh or average.sh")
     args.subwords = info.get("subwords", "bpe")
-    if args.subwords not in info:
+    if not {"cleaned", args.subwords} & info.keys():  # of prepare.sh, or of fairseq-rope convert
         raise Failure(
             f"--like {args.like}: its text was not split by prepare.sh: give --subwords and the like yourself"
         )

@@ -2,10 +2,14 @@
 
 import pytest
 
+from pipeline.command import Failure
 from pipeline.corpus import prepare_text
 from pipeline.corpus.prepare import parse
+from pipeline.files import write_json
 from pipeline.recipes import load_recipe, recipe_names
+from pipeline.text import TEXTS
 from pipeline.text.preparation import default_size
+from pipeline.text.tokens import Tokens
 
 SETS = ["--train", "a", "--valid", "b", "--test", "c", "--out", "d"]
 
@@ -66,3 +70,14 @@ def test_text_has_three_sets_or_a_part_is_held_out():
     for words in ([], ["--hold-out", "5", "--test", "a"], ["--test", "a"], ["--hold-out", "0"]):
         with pytest.raises(SystemExit):
             prepare_text.parse(["--train", "a", "--out", "d", *words])
+
+
+def test_text_is_split_as_in_a_folder_of_prepare_sh_also_in_a_way_that_learns_nothing(tmp_path, monkeypatch):
+    monkeypatch.setitem(TEXTS, "words", type("Words", (Tokens,), {"applies_to": ("pairs",)}))
+    for lang in ("en", "de"):
+        (tmp_path / f"dict.{lang}.txt").write_text("a 1\n")
+    write_json(tmp_path / "prepare.json", {"subwords": "words", "cleaned": {}})
+    assert options("--like", str(tmp_path)).subwords == "words"
+    write_json(tmp_path / "prepare.json", {"subwords": "none"})  # with --binarized, it was the user who split it
+    with pytest.raises(Failure, match="--like .*: give --subwords"):
+        options("--like", str(tmp_path))
