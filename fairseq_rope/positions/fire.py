@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.amp import is_autocast_available
 
 from .base import PositionEncoding, SideConfig, TokenPositions
-from .relative import bucket_bias, check_distance
+from .relative import bias_of_rows, check_distance
 from .untied import is_read_at_once
 
 WIDTH = 32  # of the hidden layer
@@ -62,7 +62,7 @@ class InterpolatedBiasEncoding(PositionEncoding):
             return {"bias": self._bias(queries, keys).type_as(self.c)}
         places = torch.arange(length, device=keys.device)[None]  # each pair once, then distributed over the sentences
         pairs = self._bias(places, places).flatten(2)[0].t()  # (S * S, H)
-        return {"bias": bucket_bias(queries[:, :, None] * length + keys[:, None, :], pairs).type_as(self.c)}
+        return {"bias": bias_of_rows(queries[:, :, None] * length + keys[:, None, :], pairs).type_as(self.c)}
 
     def _bias(self, queries: Tensor, keys: Tensor) -> Tensor:
         """The bias of each pair of positions, in fp32: ``(B, T)``, ``(B, S)`` -> ``(B, H, T, S)``."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import PositionEncoding, SideConfig, TokenPositions
-from .relative import bucket_bias, distance_rows
+from .relative import bias_of_rows, distance_rows
 
 SMALLEST = 0.01  # of both numbers, in the authors' code
 LARGEST_INITIAL = (2.0, 1.0)  # of r1 and r2, in the authors' code
@@ -33,4 +33,4 @@ class LogarithmicBiasEncoding(PositionEncoding):
         rows, row = distance_rows(query, key)  # of j - i
         is_later = (rows > 0).long() if self.rates.size(1) > 1 else torch.zeros_like(rows)
         r1, r2 = (self.rates.float().abs() + SMALLEST)[:, is_later]  # (R, H) each
-        return {"bias": bucket_bias(row[:, 0], -r1 * (r2 * rows.abs()[:, None]).log1p())}
+        return {"bias": bias_of_rows(row, -r1 * (r2 * rows.abs()[:, None]).log1p())}

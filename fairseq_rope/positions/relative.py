@@ -35,18 +35,18 @@ def _between_places(query: TokenPositions, key: TokenPositions) -> Tensor:
 
 
 def distance_rows(query: TokenPositions, key: TokenPositions) -> Tuple[Tensor, Tensor]:
-    """All values of ``j - i`` in ascending order ``(R,)``, and each pair's place among them ``(1, 1, T, S)``.
+    """All values of ``j - i`` in ascending order ``(R,)``, and each pair's place among them ``(1, T, S)``.
 
     It is for shift-invariant encodings, whose positions are one row: of evenly spaced numbers, ``R = T + S - 1``, or
     sampled below K, ``R = 2 K - 1``.
     """
     if key.below:
         rows = torch.arange(1 - key.below, key.below, device=key.positions.device)
-        return rows, (distances(query, key) + key.below - 1)[:, None]
+        return rows, distances(query, key) + key.below - 1
     between = _between_places(query, key)
     lowest = between[0, -1, 0]
     rows = lowest + torch.arange(sum(between.shape[1:]) - 1, device=between.device)
-    return rows * key.gap, (between - lowest)[:, None]
+    return rows * key.gap, between - lowest
 
 
 def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor:
@@ -82,7 +82,7 @@ def of_pairs(products: Tensor, row: Tensor) -> Tensor:
 
     Args:
         products: of each query with the rows of :func:`distance_rows`.
-        row: the place of each pair among them, ``(1, 1, T, S)``.
+        row: the place of each pair among them, ``(1, T, S)``.
     """
     (queries, keys), rows = row.shape[-2:], products.size(-1)
     if queries == 1 and keys == rows:
@@ -115,13 +115,17 @@ def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance
     return offset + torch.where(distance < exact, distance, logarithmic)
 
 
-def bucket_bias(buckets: Tensor, table: Tensor) -> Tensor:
-    """The number of each head for each pair: ``(B or 1, T, S)`` -> ``(B or 1, H, T, S)``.
+def bias_of_rows(row: Tensor, table: Tensor) -> Tensor:
+    """The number of each head for each pair, ``(B or 1, H, T, S)``: what ``table`` ``(R, H)`` has in the pair's row.
 
     Thousands of pairs share a row of ``table``. On a CPU, their gradients add up in the precision of the rows: in fp32.
     Elsewhere, PyTorch's attention kernels take only a bias whose neighbouring keys are neighbours in memory.
+
+    Args:
+        row: ``(B or 1, T, S)``, int64.
+        table: one row for each distance, bucket or other kind of pair.
     """
-    bias = F.embedding(buckets, table.float()).type_as(table).permute(0, 3, 1, 2)
+    bias = F.embedding(row, table.float()).type_as(table).permute(0, 3, 1, 2)
     return bias if bias.is_cpu else bias.contiguous()
 
 

@@ -62,7 +62,7 @@ class RelativeEncoding(PositionEncoding):
 
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         clip = self.options.clip
-        return {"row": (distances(query, key).clamp(-clip, clip) + clip)[:, None]}  # (1, 1, T, S)
+        return {"row": distances(query, key).clamp(-clip, clip) + clip}  # (1, T, S)
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:
         products = matmul(q * self.logit_scale(q.size(-1)), layer.keys.transpose(-2, -1))  # (B, H, T, 2 clip + 1)

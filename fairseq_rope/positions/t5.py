@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .absolute import LearnedEncoding
 from .base import PositionEncoding, SideConfig, TokenPositions
-from .relative import bucket_bias, check_buckets, distances, t5_buckets
+from .relative import bias_of_rows, check_buckets, distances, t5_buckets
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class BucketedBiasEncoding(PositionEncoding):
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         options = self.options
         buckets = t5_buckets(distances(query, key), not self.config.causal, options.buckets, options.max_distance)
-        return {"bias": bucket_bias(buckets, self.table)}
+        return {"bias": bias_of_rows(buckets, self.table)}
 
 
 class LearnedBucketedEncoding(LearnedEncoding, BucketedBiasEncoding):

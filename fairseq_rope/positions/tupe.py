@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..products import matmul
 from .base import SideConfig, TokenPositions
-from .relative import bucket_bias, check_buckets, distances, t5_buckets
+from .relative import bias_of_rows, check_buckets, distances, t5_buckets
 from .t5 import T5Options
 from .untied import INITIAL_STD, ProjectedPositions, is_read_at_once
 
@@ -106,4 +106,4 @@ class UntiedRelativeEncoding(UntiedAbsoluteEncoding):
         if not options.no_reset:
             row = row.masked_fill(key.special[:, None, :], options.buckets)
             row = row.masked_fill(query.special[:, :, None], options.buckets + 1)
-        return super()._bias(query, key) + bucket_bias(row, self.relative)
+        return super()._bias(query, key) + bias_of_rows(row, self.relative)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_rope.positions.relative import bucket_bias
+from fairseq_rope.positions.relative import bias_of_rows
 
 from ..helpers import EOS, build_felt, decoder_input, pad, sentences
 
@@ -20,7 +20,7 @@ def test_a_sentence_longer_than_the_table_is_refused_with_the_flag(encoding):
 
 def test_on_a_gpu_the_bias_has_neighbouring_keys_side_by_side():
     """PyTorch's kernels take no other one. Tensors without memory go the way of a GPU's."""
-    bias = bucket_bias(torch.zeros(2, 5, 6, dtype=torch.long, device="meta"), torch.zeros(32, 4, device="meta"))
+    bias = bias_of_rows(torch.zeros(2, 5, 6, dtype=torch.long, device="meta"), torch.zeros(32, 4, device="meta"))
     assert bias.shape == (2, 4, 5, 6) and bias.stride(-1) == 1
 
 
