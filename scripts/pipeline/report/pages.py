@@ -54,17 +54,19 @@ def fill(page: Path, report: Report) -> Dict[Path, str]:
             made = _with_figures(page, recipes, "".join(names), found[5])
         elif kind in ("speed", "lengths"):
             made = (speed_table if kind == "speed" else lengths_table)([benchmarks[name] for name in names], more)
-        else:
+        elif kind == "picture":
             caption, svg = recipes[names[0]].pictures[f"{names[0]}-scores.svg"]
             (link,) = LINK.findall(found[5])
             files[page.parent / link] = svg
             made = f"![{caption}]({link})"
+        else:
+            raise KeyError(kind)
         return f"{found[1]}{made}\n"
 
     try:
         return {page: BLOCK.sub(block, page.read_text(encoding="utf-8")), **files}
     except KeyError as error:
-        raise Failure(f"{page}: a block names {error}, which the results do not have: correct it") from None
+        raise Failure(f"{page}: a block names {error}, which does not exist: correct it") from None
 
 
 def _with_figures(page: Path, recipes: Mapping[str, Recipe], usual: str, rows: str) -> str:

@@ -66,7 +66,7 @@ def filled(tmp_path, report, request, content=""):
 def test_a_block_has_the_columns_that_it_asks_for(tmp_path, report):
     head, _, *rows = filled(tmp_path, report, "scores small plain: seeds, test, test_x4", "old\n")
     assert head.count("|") == 5 and len(rows) == 3
-    for wrong, name in (("scores small: test_x8", "test_x8"), ("cards smal", "smal")):
+    for wrong, name in (("scores small: test_x8", "test_x8"), ("cards smal", "smal"), ("score small", "score")):
         with pytest.raises(Failure, match=f"page.md: a block names '{name}'"):
             filled(tmp_path, report, wrong, "old\n")
 
