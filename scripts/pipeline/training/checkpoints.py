@@ -1,18 +1,18 @@
 """The checkpoints of a run: its progress, and the repair after a kill."""
 
-import re
 from pathlib import Path
 from typing import List, Optional, Tuple
 
 from ..command import Failure, as_failure, say
 from ..files import copy
+from ..settings import UPDATES
 
 LAST = "checkpoint_last.pt"
 
 
 def by_updates(folder: Path) -> List[Tuple[int, Path]]:
     """The checkpoints that fairseq names by epoch and updates, with their updates, newest first."""
-    matches = [(re.fullmatch(r"checkpoint_\d+_(\d+)\.pt", path.name), path) for path in folder.glob("checkpoint_*.pt")]
+    matches = [(UPDATES.fullmatch(path.name), path) for path in folder.glob("checkpoint_*.pt")]
     return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
 
 
