@@ -107,4 +107,4 @@ def test_the_tokens_follow_the_target_language(tmp_path, lang, tokens):
     assert f"|tok:{tokens}" in scores["sacrebleu"]["signature"]
     statistics = columns(["x"] * len(CHINESE), CHINESE_HYPOTHESES, CHINESE, standard_bleu(lang))
     assert round(bleu(rows(statistics)), 2) == scores["sacrebleu"]["score"]
-    assert set(scores) == {"sacrebleu", "chrf"} or tokens == "ko-mecab"
+    assert tokens == "ko-mecab" or not [key for key in scores if "moses" in key]

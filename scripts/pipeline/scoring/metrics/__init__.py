@@ -46,7 +46,7 @@ METRICS: Dict[str, Metric] = {
 
 
 def score(texts: Texts) -> Dict[str, Entry]:
-    """``score`` (0 to 100), ``signature`` and ``detail`` of each metric of translations that the language has.
+    """The entry of each metric of translations that the language has, by its key.
 
     Raises:
         Failure: a package is missing.

@@ -19,7 +19,7 @@ class Texts(NamedTuple):
 
 
 Entry = Dict[str, Any]
-"""``score``, ``signature`` and ``detail``."""
+"""``score``, ``signature`` (empty without sacreBLEU) and ``detail``, a line for a person."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class Metric:
     def worth(self, score: float) -> float:
         """A number that is higher for a better score."""
         return -abs(score - self.best) if math.isfinite(self.best) else self.sign * score
+
+
+def plain_entry(score: float) -> Entry:
+    """A score that no signature belongs to."""
+    return {"score": round(score, 2), "signature": "", "detail": f"{score:.2f}"}
 
 
 def entry(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Entry:

@@ -2,7 +2,7 @@
 
 from typing import List, Optional, Tuple
 
-from .base import Entry, Texts, entry
+from .base import Entry, Texts, entry, plain_entry
 from .bleu import standard_bleu
 
 
@@ -11,7 +11,7 @@ def length_ratio(texts: Texts) -> Optional[Entry]:
     if texts.documents is None:
         return None
     result = standard_bleu(texts.lang).corpus_score(list(texts.hypotheses), [list(texts.references)])
-    return _entry(100 * result.sys_len / max(result.ref_len, 1))
+    return plain_entry(100 * result.sys_len / max(result.ref_len, 1))
 
 
 def right_segments(texts: Texts) -> Optional[Entry]:
@@ -19,7 +19,7 @@ def right_segments(texts: Texts) -> Optional[Entry]:
     if texts.documents is None:
         return None
     right = [all(map(_is_right, document)) for document in texts.documents]
-    return _entry(100 * sum(right) / len(right))
+    return plain_entry(100 * sum(right) / len(right))
 
 
 def segment_bleu(texts: Texts) -> Optional[Entry]:
@@ -32,7 +32,3 @@ def segment_bleu(texts: Texts) -> Optional[Entry]:
 def _is_right(block: Tuple[List[str], List[str]]) -> bool:
     """Whether the translation of a block has as many segments as the reference."""
     return len(block[0]) == len(block[1])
-
-
-def _entry(score: float) -> Entry:
-    return {"score": round(score, 2), "signature": "", "detail": f"{score:.2f}"}
