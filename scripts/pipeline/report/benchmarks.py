@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import msgspec
 
-from .systems import System
+from .systems import SystemResults
 
 CASES = {"precision": "{}", "sentences": "batch {}"}
 """Columns of a file that say what a candidate did, and how to say it."""
@@ -52,7 +52,9 @@ def read_benchmarks(files: Sequence[Tuple[Path, Any]]) -> List[File]:
     return found
 
 
-def relative_steps(files: Sequence[File], baseline: System, systems: Sequence[System]) -> Dict[str, float]:
+def relative_steps(
+    files: Sequence[File], baseline: SystemResults, systems: Sequence[SystemResults]
+) -> Dict[str, float]:
     """The time of a training step by architecture, relative to the baseline's: of the one benchmark in fp32, with the
     criterion of the baseline's training, that has most of the systems; empty without one."""
     archs, flags = {system.arch for system in systems}, baseline.results[0].run.flags.split()

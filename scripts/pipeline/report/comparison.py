@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 from ..scoring import statistics
 from ..scoring.metrics import METRICS
 from ..scoring.scored import BLEU
-from .systems import System
+from .systems import SystemResults
 
 LEVEL = 0.05
 """A difference is significant if p is below this."""
@@ -49,11 +49,11 @@ class Difference:
         return (">" if self.sign * self.value > 0 else "<") if certain else "≈"
 
 
-def choose_baseline(systems: Sequence[System], arch: str = "") -> Optional[System]:
+def choose_baseline(systems: Sequence[SystemResults], arch: str = "") -> Optional[SystemResults]:
     """The named system, None if it was not run; else the first of :data:`BASELINES`; else any. Of several, the one with
     most trainings, then the one that shares a seed with most systems; a variant only if there is nothing else."""
 
-    def order(system: System) -> Tuple[bool, int, int]:
+    def order(system: SystemResults) -> Tuple[bool, int, int]:
         alike = sum(not system.runs.keys().isdisjoint(other.runs) for other in systems)
         return bool(system.variant), -len(system.runs), -alike
 
@@ -65,7 +65,7 @@ def choose_baseline(systems: Sequence[System], arch: str = "") -> Optional[Syste
 
 
 def compare(
-    system: System, other: System, test: str, metric: str = BLEU, systems: Sequence[System] = ()
+    system: SystemResults, other: SystemResults, test: str, metric: str = BLEU, systems: Sequence[SystemResults] = ()
 ) -> Optional[Difference]:
     """The difference of one system to another on a test set: over all trainings where it is known from ``systems`` (all
     of the recipe) how much trainings differ; else over the common seeds, None if there are none."""
@@ -86,7 +86,7 @@ def compare(
     return Difference(own, theirs, p, middle, sign, signature, bool(variance))
 
 
-def seed_variance(systems: Sequence[System], test: str) -> Optional[statistics.SeedVariance]:
+def seed_variance(systems: Sequence[SystemResults], test: str) -> Optional[statistics.SeedVariance]:
     """How much BLEU varies over seeds on a test set, by all systems with several; None without such a system."""
     several = [(system, scores) for system in systems if len(scores := system.scores(test, BLEU)) > 1]
     resampled = ([_resampled(system, test, seed) for seed in scores] for system, scores in several)
@@ -94,11 +94,11 @@ def seed_variance(systems: Sequence[System], test: str) -> Optional[statistics.S
 
 
 @cache
-def _resampled(system: System, test: str, seed: int) -> Any:
+def _resampled(system: SystemResults, test: str, seed: int) -> Any:
     return statistics.resampled_bleu(statistics.rows(system.tests(test)[seed].statistics))
 
 
-def length_curve(system: System, test: str) -> List[Tuple[float, float]]:
+def length_curve(system: SystemResults, test: str) -> List[Tuple[float, float]]:
     """Source length and BLEU, the mean over seeds, for each range of lengths that has enough sentences."""
     runs = [entry.statistics for entry in system.tests(test).values() if BLEU in entry.scores]
     points = []

@@ -19,7 +19,7 @@ from ..command import Failure
 from ..paths import ROOT
 from ..scoring.metrics import METRICS
 from ..scoring.scored import BLEU
-from .recipe import Recipe, Report
+from .recipe import RecipeResults, Report
 from .systems import metric_of
 from .tables import cards, change, lengths_table, p_value, speed_table, system_table, table
 
@@ -69,7 +69,7 @@ def fill(page: Path, report: Report) -> Dict[Path, str]:
         raise Failure(f"{page}: a block names {error}, which does not exist: correct it") from None
 
 
-def _with_figures(page: Path, recipes: Mapping[str, Recipe], usual: str, rows: str) -> str:
+def _with_figures(page: Path, recipes: Mapping[str, RecipeResults], usual: str, rows: str) -> str:
     """A table whose last columns, difference and p, follow from the one before them.
 
     That says of two systems which is better: on the first test set, unless it names another, or its end; in the

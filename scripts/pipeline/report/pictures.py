@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..scoring.metrics import METRICS
 from .comparison import length_curve
-from .recipe import Recipe
-from .systems import System
+from .recipe import RecipeResults
+from .systems import SystemResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ Drawn = Optional[Tuple[str, "Figure"]]
 """A caption and a figure; None if there is nothing to draw."""
 
 
-def draw(recipe: Recipe) -> None:
+def draw(recipe: RecipeResults) -> None:
     """Adds all pictures to a recipe; none without matplotlib."""
     if find_spec("matplotlib") is None:
         return
@@ -49,14 +49,14 @@ def _figure(panels: int, height: float) -> Tuple["Figure", List["Axes"]]:
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
 
 
-def _lines(recipe: Recipe) -> Dict[System, Dict[str, Any]]:
+def _lines(recipe: RecipeResults) -> Dict[SystemResults, Dict[str, Any]]:
     """The systems whose curves are drawn, the best ones without variants and the baseline, and how."""
     plain = [system for system in recipe.systems if not system.variant and system is not recipe.baseline]
     colours = {**dict(zip(plain, COLOURS)), **({recipe.baseline: BASELINE} if recipe.baseline else {})}
     return {s: {"color": colours[s], "label": recipe.short(s)} for s in recipe.systems if s in colours}
 
 
-def scores(recipe: Recipe) -> Drawn:
+def scores(recipe: RecipeResults) -> Drawn:
     """All systems on the first test set, and BLEU by length, each in a panel if there is something to see."""
     systems, lines, first, metric = recipe.scored, _lines(recipe), recipe.tests[0], METRICS[recipe.metric]
     sets = [name for name in recipe.tests if name.startswith(first)]
@@ -96,7 +96,7 @@ def scores(recipe: Recipe) -> Drawn:
     return " ".join(captions), figure
 
 
-def learning(recipe: Recipe) -> Drawn:
+def learning(recipe: RecipeResults) -> Drawn:
     """Losses over updates, of the first seed of each system."""
     from matplotlib.ticker import FixedLocator, NullLocator
 

@@ -12,11 +12,16 @@ from ..scoring.metrics import METRICS
 from ..scoring.scored import BLEU
 from .benchmarks import File, read_benchmarks, relative_steps
 from .comparison import Difference, choose_baseline, compare
-from .systems import System, evaluation_sets, group, metric_of, usable
+from .systems import SystemResults, evaluation_sets, group, metric_of, usable
 
 
-class Recipe:
-    """One recipe, or all tasks of one recipe of fine-tuning; ``files`` are benchmarks, ``baseline`` an architecture."""
+class RecipeResults:
+    """The results of one recipe, or of all tasks of one recipe of fine-tuning.
+
+    Args:
+        files: benchmarks.
+        baseline: an architecture.
+    """
 
     def __init__(self, name: str, results: Sequence[Result], files: Sequence[File] = (), baseline: str = "") -> None:
         self.name = name
@@ -45,14 +50,14 @@ class Recipe:
         self.pictures: Dict[str, Tuple[str, str]] = {}
         """By file: caption and SVG."""
 
-    def scores(self, system: System) -> Dict[int, float]:
+    def scores(self, system: SystemResults) -> Dict[int, float]:
         """What ranks, by seed: the score on the first test set, or the average over the tasks of a fine-tuning."""
         if not self.is_tuned:
             return system.scores(self.tests[0], self.metric)
         tasks = [system.scores(task, metric_of(self.systems, task)) for task in self.tests]
         return {seed: mean(task[seed] for task in tasks) for seed in tasks[0] if all(seed in task for task in tasks)}
 
-    def difference(self, system: System, other: System, test: str = "") -> Optional[Difference]:
+    def difference(self, system: SystemResults, other: SystemResults, test: str = "") -> Optional[Difference]:
         """On a test set, by default by what ranks; None without a common seed."""
         if test or not self.is_tuned:
             test = test or self.tests[0]
@@ -63,7 +68,7 @@ class Recipe:
         return Difference(first, second) if common else None
 
     @cached_property
-    def differences(self) -> Dict[System, Difference]:
+    def differences(self) -> Dict[SystemResults, Difference]:
         """To the baseline."""
         found = {s: self.difference(s, self.baseline) for s in self.systems if self.baseline not in (None, s)}
         return {system: difference for system, difference in found.items() if difference}
@@ -76,13 +81,13 @@ class Recipe:
         return {task: test.chance[keys[task]] for task, test in tests if keys[task] in test.chance}
 
     @property
-    def close(self) -> List[System]:
+    def close(self) -> List[SystemResults]:
         """The systems that cannot be told from the best, the smallest first."""
         found = {system: self.difference(system, self.scored[0]) for system in self.scored[1:]}
         alike = [system for system, one in found.items() if one and one.p is not None and one.relation == "≈"]
         return sorted(alike, key=lambda system: (system.parameters, -len(system.runs)))
 
-    def step(self, system: System) -> Optional[float]:
+    def step(self, system: SystemResults) -> Optional[float]:
         """The time of a training step in fp32, the baseline's being 1; None of variants, which have no benchmark."""
         return self.steps.get(system.arch) if system.is_plain else None
 
@@ -92,7 +97,7 @@ class Recipe:
         ends = {system.arch.rpartition("_")[2] for system in self.systems}
         return f"_{ends.pop()}" if len(ends) == 1 else ""
 
-    def short(self, system: System) -> str:
+    def short(self, system: SystemResults) -> str:
         """The name of a system without :attr:`size`."""
         return system.name.replace(self.size, "", 1)
 
@@ -105,7 +110,7 @@ def _run(result: Result) -> Tuple[str, int, str]:
 class Report(NamedTuple):
     """The whole report."""
 
-    recipes: List[Recipe]
+    recipes: List[RecipeResults]
     benchmarks: List[File]
     broken: List[str]  # why files are left out
 
@@ -128,11 +133,11 @@ def read_report(paths: Sequence[Path], baseline: str = "") -> Report:
     place, files = ", ".join(map(str, paths)), read_benchmarks(others)
     if not named:
         raise Failure(f"{place} has no result of a recipe: run scripts/reproduce.sh first")
-    recipes = [Recipe(name, own, files, baseline) for name, own in named.items()]
+    recipes = [RecipeResults(name, own, files, baseline) for name, own in named.items()]
     if not any(recipe.baseline or not recipe.systems for recipe in recipes):
         raise Failure(f"{place} has no result of the baseline '{baseline}': run it, or name another")
 
-    def order(recipe: Recipe) -> Tuple[bool, bool, int, int]:
+    def order(recipe: RecipeResults) -> Tuple[bool, bool, int, int]:
         pairs = max((result.data.get("pairs") or {}).get("train") or 0 for result in named[recipe.name])
         return recipe.is_tuned, recipe.metric != BLEU, -pairs, -len(named[recipe.name])
 

@@ -27,7 +27,7 @@ VALIDATION = "valid"
 
 
 @dataclass(eq=False)
-class System:
+class SystemResults:
     """One architecture, trained in one way, with any number of seeds."""
 
     arch: str
@@ -79,7 +79,7 @@ class System:
 
 
 @cache
-def _exact_bleu(system: System, test: str, seed: int) -> float:
+def _exact_bleu(system: SystemResults, test: str, seed: int) -> float:
     return bleu(rows(system.tests(test)[seed].statistics))
 
 
@@ -88,19 +88,19 @@ def _halves(result: Result) -> List[str]:
     return sorted(HALVES & {*result.run.flags.split(), *result.run.batch.split()})
 
 
-def group(results: Sequence[Result]) -> List[System]:
+def group(results: Sequence[Result]) -> List[SystemResults]:
     """The systems of one recipe, from its finished runs. Seeds that differ in data, flags, wanted updates, precision,
     averaging, search or grid are not averaged: each such setting is a system of its own. Names tell systems with other
     data.
     """
-    found: Dict[Tuple[str, str], Dict[str, System]] = {}
+    found: Dict[Tuple[str, str], Dict[str, SystemResults]] = {}
     grids: Dict[Tuple[str, str, str], Dict[str, int]] = {}  # of each task, numbered: tasks may have different ones
     for result in results:
         if not result.unfinished:
             conditions, by_settings = _conditions(result), found.setdefault((result.arch, result.variant), {})
             tried = grids.setdefault((result.recipe, result.name, conditions), {})
             settings = f"{conditions}, grid {tried.setdefault(_grid(result), len(tried))}"
-            system = by_settings.setdefault(settings, System(result.arch, result.variant))
+            system = by_settings.setdefault(settings, SystemResults(result.arch, result.variant))
             system.runs.setdefault(result.seed, []).append(result)
     for by_settings in found.values():
         for number, settings in enumerate(sorted(by_settings) if len(by_settings) > 1 else (), 1):
@@ -163,13 +163,13 @@ def _text(result: Result, test: Scored) -> Any:
     return [test.sentences, examples, *blocks, *(test.statistics.get(column) for column in ("source_words", "ref_len"))]
 
 
-def metric_of(systems: Sequence[System], test: str) -> str:
+def metric_of(systems: Sequence[SystemResults], test: str) -> str:
     """The figure that stands for a test set: the first one that a system has."""
     scores = {key: 1 for system in systems for entry in system.tests(test).values() for key in entry.scores}
     return first_metric(scores) if scores else BLEU
 
 
-def evaluation_sets(systems: Sequence[System]) -> Tuple[List[str], List[str]]:
+def evaluation_sets(systems: Sequence[SystemResults]) -> Tuple[List[str], List[str]]:
     """The names of the test sets and those of the validation sets: those of most runs first, then in their order."""
     sets = [pair for system in systems for result in system.results for pair in result.tests.items()]
     valid = {name for name, test in sets if test.subset == VALIDATION}

@@ -10,8 +10,8 @@ from ..results import Result
 from ..scoring.metrics import METRICS, Metric
 from .benchmarks import File
 from .comparison import Difference
-from .recipe import Recipe
-from .systems import System, metric_of
+from .recipe import RecipeResults
+from .systems import SystemResults, metric_of
 
 MARKS = re.compile(r"([\\`*_\[\]|~#])")
 COMMIT = re.compile(r"([0-9a-f]{9})[0-9a-f]+")
@@ -62,7 +62,7 @@ def figure(values: Sequence[float], metric: Metric) -> str:
     return "±".join(f"{number:.{metric.digits}f}" for number in values)
 
 
-def scores(recipe: Recipe, test: str, key: str = "") -> Tuple[str, List[str]]:
+def scores(recipe: RecipeResults, test: str, key: str = "") -> Tuple[str, List[str]]:
     """The head and the cells of a column: scores on a test set by a metric, by default the first one that it has."""
     first, key = recipe.tests[0], key or metric_of(recipe.systems, test)
     metric, found = METRICS[key], [system.spread(test, key) for system in recipe.systems]
@@ -75,17 +75,17 @@ def scores(recipe: Recipe, test: str, key: str = "") -> Tuple[str, List[str]]:
     return f"{told}{metric.arrow} {code(name)}", cells
 
 
-def _difference(recipe: Recipe, system: System) -> str:
+def _difference(recipe: RecipeResults, system: SystemResults) -> str:
     is_baseline = recipe.differences and system is recipe.baseline
     return "baseline" if is_baseline else change(recipe.differences.get(system))
 
 
-def _to_best(recipe: Recipe, system: System) -> Optional[Difference]:
+def _to_best(recipe: RecipeResults, system: SystemResults) -> Optional[Difference]:
     best = recipe.scored[0] if recipe.scored else None
     return recipe.difference(system, best) if best and system is not best else None
 
 
-COLUMNS: Dict[str, Tuple[str, Callable[[Recipe, System], str]]] = {
+COLUMNS: Dict[str, Tuple[str, Callable[[RecipeResults, SystemResults], str]]] = {
     "seeds": ("seeds", lambda recipe, system: str(len(system.runs))),
     "updates": ("updates", lambda recipe, system: ", ".join(f"{n:,}" for n in system.updates)),
     "average": ("average ↑", lambda recipe, s: f"{mean(k.values()):.2f}" if (k := recipe.scores(s)) else ""),
@@ -100,7 +100,7 @@ COLUMNS: Dict[str, Tuple[str, Callable[[Recipe, System], str]]] = {
 """Head and cell of the columns that are not scores."""
 
 
-def system_table(recipe: Recipe, names: Sequence[str] = (), plain: bool = False) -> str:
+def system_table(recipe: RecipeResults, names: Sequence[str] = (), plain: bool = False) -> str:
     """The table of systems, or of ``plain`` ones without variants.
 
     Args:
@@ -153,7 +153,7 @@ def lengths_table(files: Sequence[File], pattern: str = "") -> str:
     return table(columns)
 
 
-def conditions(recipe: Recipe) -> List[Tuple[str, List[str]]]:
+def conditions(recipe: RecipeResults) -> List[Tuple[str, List[str]]]:
     """How the runs were made: what each fact is, and its values, each once."""
     finished = [result for system in recipe.systems for result in system.results]
     facts = _facts([*finished, *recipe.unfinished], recipe.metric)
@@ -161,12 +161,12 @@ def conditions(recipe: Recipe) -> List[Tuple[str, List[str]]]:
     return [*facts, *([("p", list(signatures))] if signatures else [])]
 
 
-def cards(recipe: Recipe) -> str:
+def cards(recipe: RecipeResults) -> str:
     """A card for each system: data, training, tests, limits, as its result files tell."""
     return "\n\n".join(_card(recipe, system) for system in recipe.systems)
 
 
-def _card(recipe: Recipe, system: System) -> str:
+def _card(recipe: RecipeResults, system: SystemResults) -> str:
     seeds, tests, lengths = sorted(system.runs), [], ""
     for test in [*recipe.tests, *recipe.validation]:
         metric = METRICS[key := metric_of(recipe.systems, test)]

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.report import comparison
 from pipeline.report.comparison import Difference, choose_baseline, compare
-from pipeline.report.systems import System, group
+from pipeline.report.systems import SystemResults, group
 from pipeline.results import read_results
 from pipeline.scoring.statistics import SeedVariance, hierarchical_bootstrap, resampled_bleu, rows, seed_variance
 from pipeline.scoring.statistics import bleu as corpus_bleu
@@ -30,7 +30,7 @@ def test_a_difference_has_the_direction_that_is_certain():
 
 def test_the_baseline_is_sinusoidal_with_most_trainings_and_no_variant():
     def system(arch, seeds=1, variant="", first=0):
-        return System(arch, variant, runs={first + seed: [] for seed in range(seeds)})
+        return SystemResults(arch, variant, runs={first + seed: [] for seed in range(seeds)})
 
     rope, big, base = system("roformer_base", 9), system("transformer_sinusoidal_big"), system(SINUSOIDAL, 3)
     variant = system(SINUSOIDAL, 5, "v")
