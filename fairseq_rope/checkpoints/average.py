@@ -37,9 +37,9 @@ def find_checkpoints(folder: Path, last: int, by: str = "updates", upper: Option
             numbered.append((int(match[1]), path))
     if len(numbered) < last:
         bound = "" if upper is None else f" up to {upper}"
-        remedy = f": give --last {len(numbered)}" if numbered else ""
+        remedy = f"give --last {len(numbered)}" if numbered else "name the --save-dir of its training, or --by"
         raise CheckpointError(
-            f"{folder}: {len(numbered)} checkpoints by {by}{bound}, but {last} are to be averaged{remedy}"
+            f"{folder}: {len(numbered)} checkpoints by {by}{bound}, but {last} are to be averaged: {remedy}"
         )
     return [path for _, path in sorted(numbered)[-last:]]
 
