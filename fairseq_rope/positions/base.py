@@ -63,8 +63,9 @@ class TokenPositions(NamedTuple):
     """The positions of some tokens.
 
     If the encoding is shift invariant, all sentences share one row of consecutive positions, and padding counts like
-    any token. Otherwise positions count the real tokens of each sentence. In training, both may be changed by
-    ``--position-shift`` and ``--position-sample``.
+    any token. Otherwise positions count the real tokens of each sentence; on a CPU, sentences without padding before
+    them share the row of the longest. In training, both may be changed by ``--position-shift`` and
+    ``--position-sample``.
     """
 
     positions: Tensor
@@ -94,6 +95,11 @@ class TokenPositions(NamedTuple):
     def first_row(self) -> "TokenPositions":
         """Only those of the first sentence: ``(1, T)``."""
         return self._replace(positions=self.positions[:1], special=self.special[:1])
+
+
+def is_read_at_once(x: Tensor) -> bool:
+    """Whether the host can look at numbers: on other devices it would wait, and a compiled graph would end there."""
+    return x.is_cpu and not torch.compiler.is_compiling()
 
 
 @dataclass(frozen=True)
@@ -176,7 +182,10 @@ class PositionEncoding(nn.Module):
         if self.shift_invariant:  # only distances matter: one row of places serves all sentences
             positions = torch.arange(tokens.size(1), device=tokens.device)[None]
         else:
-            positions = (tokens.ne(self.config.padding_idx).cumsum(dim=1) - 1).clamp_(min=0)
+            real = tokens.ne(self.config.padding_idx)
+            if is_read_at_once(real) and real[:, :1].all():  # none begins with padding: the longest has all positions
+                real = real.any(dim=0, keepdim=True)
+            positions = (real.cumsum(dim=1) - 1).clamp_(min=0)
         sample, gap = self.config.sample if self.training else 0, self.config.gap
         if sample:
             positions = self._sampled(tokens)[positions]

@@ -10,7 +10,6 @@ from torch.amp import is_autocast_available
 
 from .base import PositionEncoding, SideConfig, TokenPositions
 from .relative import bias_of_rows, check_distance
-from .untied import is_read_at_once
 
 WIDTH = 32  # of the hidden layer
 INITIAL_C = 0.1
@@ -55,8 +54,6 @@ class InterpolatedBiasEncoding(PositionEncoding):
 
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         queries, keys, length = query.positions, key.positions, key.positions.size(1)
-        if is_read_at_once(keys) and torch.equal(keys, keys[:1].expand_as(keys)):
-            queries, keys = queries[:1], keys[:1]
         drawn = key.below or key.gap > 1 or (self.training and self.config.shift)  # positions are no places
         if keys.size(0) == 1 or queries.size(1) == 1 or drawn:  # one matrix for all sentences, or one row for each
             return {"bias": self._bias(queries, keys).type_as(self.c)}

@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..products import matmul
-from .base import SideConfig, TokenPositions
+from .base import SideConfig, TokenPositions, is_read_at_once
 from .relative import bias_of_rows, check_buckets, distances, t5_buckets
 from .t5 import T5Options
-from .untied import INITIAL_STD, ProjectedPositions, is_read_at_once
+from .untied import INITIAL_STD, ProjectedPositions
 
 THETA_ROWS = 2  # rows of the table before those of the positions
 
@@ -60,14 +60,22 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
 
     def _bias(self, query: TokenPositions, key: TokenPositions) -> Tensor:
         """The term added to the logits: ``(B or 1, H, T, S)``."""
-        bias = self._correlation(query.positions, key.positions)
+        term = self._term(query, key)
         if self.options.no_reset:
-            return bias
+            return term
+        theta_1, theta_2 = self._thetas()[..., None, None]
+        term = torch.where(key.special[:, None, None, :], theta_2, term)
+        return torch.where(query.special[:, None, :, None], theta_1, term)
+
+    def _term(self, query: TokenPositions, key: TokenPositions) -> Tensor:
+        """The term before the reset: ``(B or 1, H, T, S)``."""
+        return self._correlation(query.positions, key.positions)
+
+    def _thetas(self) -> Tensor:
+        """What replaces the term where the query, and where only the key, is the special symbol: ``(2, H)``."""
         rows = self.norm(self.table[:THETA_ROWS])  # (2, C)
         q, k = self._heads(self.q_proj(rows)), self._heads(self.k_proj(rows))  # (H, 2, D)
-        theta_1, theta_2 = ((q * k).sum(-1) * self.logit_scale(self.config.head_dim))[..., None, None].unbind(1)
-        bias = torch.where(key.special[:, None, None, :], theta_2, bias)
-        return torch.where(query.special[:, None, :, None], theta_1, bias)
+        return (q * k).sum(-1).t() * self.logit_scale(self.config.head_dim)
 
     def _correlation(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """``(p_i U_Q)(p_j U_K)^T / sqrt(2D)``: ``(B or 1, H, T, S)``."""
@@ -100,10 +108,10 @@ class UntiedRelativeEncoding(UntiedAbsoluteEncoding):
         self.relative = nn.Parameter(torch.empty(options.buckets + 2, config.num_heads))
         nn.init.normal_(self.relative, std=INITIAL_STD)
 
-    def _bias(self, query: TokenPositions, key: TokenPositions) -> Tensor:
+    def _term(self, query: TokenPositions, key: TokenPositions) -> Tensor:
         options = self.options
-        row = t5_buckets(distances(query, key), not self.config.causal, options.buckets, options.max_distance)
-        if not options.no_reset:
-            row = row.masked_fill(key.special[:, None, :], options.buckets)
-            row = row.masked_fill(query.special[:, :, None], options.buckets + 1)
-        return super()._bias(query, key) + bias_of_rows(row, self.relative)
+        buckets = t5_buckets(distances(query, key), not self.config.causal, options.buckets, options.max_distance)
+        return super()._term(query, key) + bias_of_rows(buckets, self.relative)
+
+    def _thetas(self) -> Tensor:
+        return super()._thetas() + self.relative[-THETA_ROWS:].flip(0)  # the key's number is the first of the two

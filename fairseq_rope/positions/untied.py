@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, is_read_at_once
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
@@ -41,11 +41,6 @@ class ProjectedPositions(PositionEncoding):
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.config.num_heads, -1)).transpose(-3, -2)  # (..., T, C) -> (..., H, T, D)
-
-
-def is_read_at_once(x: Tensor) -> bool:
-    """Whether the host can look at numbers: on other devices it would wait, and a compiled graph would end there."""
-    return x.is_cpu and not torch.compiler.is_compiling()
 
 
 class LearnedUntiedEncoding(ProjectedPositions):

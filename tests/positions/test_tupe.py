@@ -30,7 +30,9 @@ def test_the_special_symbol_is_found_by_its_token_in_source_and_target():
     assert torch.equal(found.special, source.eq(EOS)) and found.special[:, -1].all()
     assert found.positions.tolist() == [[0, 0, 0, 0, 1, 2, 3], list(range(7))]
     target = torch.cat([pad(decoder_input(sentences(1, 3)), right=1), decoder_input(sentences(1, 4))])
-    assert model.decoder.position.positions_of(target).special.tolist() == [[True, False, False, False]] * 2
+    found = model.decoder.position.positions_of(target)
+    assert found.special.tolist() == [[True, False, False, False]] * 2
+    assert found.positions.tolist() == [[0, 1, 2, 3]]  # one row for all: padding stands behind them alone
 
 
 def test_a_step_of_decoding_projects_one_row_and_no_key():
