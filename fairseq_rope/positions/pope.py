@@ -43,13 +43,20 @@ class PolarEncoding(PositionEncoding):
         exponents = torch.arange(width, dtype=torch.double, device=query.positions.device) / -width
         angles = (query.positions.double()[:, None, :, None] * self.options.base**exponents).remainder(2 * math.pi)
         angles = angles.float()  # (B or 1, 1, T, D)
-        return {"angles": angles, "key_angles": angles + self.delta.float()[:, None]}
+        return {
+            "query_directions": _directions(angles),
+            "key_directions": _directions(angles + self.delta.float()[:, None]),
+        }
 
     def transform(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
-        return _vectors(q, context["angles"]), _vectors(k, context["key_angles"])
+        return _vectors(q, context["query_directions"]), _vectors(k, context["key_directions"])
 
 
-def _vectors(x: Tensor, angles: Tensor) -> Tensor:
-    """Both coordinates of polar ones: the magnitudes softplus(x) ``(B, H, T, D)`` and angles -> ``(B, H, T, 2 D)``."""
-    magnitudes = F.softplus(x.float())
-    return torch.cat([magnitudes * angles.cos(), magnitudes * angles.sin()], dim=-1)
+def _directions(angles: Tensor) -> Tensor:
+    """The unit vector of each angle: ``(..., D)`` -> ``(..., 2, D)``."""
+    return torch.stack([angles.cos(), angles.sin()], dim=-2)
+
+
+def _vectors(x: Tensor, directions: Tensor) -> Tensor:
+    """The vectors with magnitudes softplus(x) ``(B, H, T, D)``, first coordinates before second: ``(B, H, T, 2 D)``."""
+    return (F.softplus(x.float())[..., None, :] * directions).flatten(-2)
