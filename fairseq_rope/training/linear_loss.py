@@ -1,6 +1,6 @@
 """Label-smoothed cross entropy behind a projection, whose logits never exist all at once."""
 
-from typing import Any, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -83,6 +83,24 @@ def _rows_of_a_block(logits: Tensor) -> int:
     return max(1, BLOCK // (4 * logits.size(1))) if logits.device.type == "cpu" else len(logits)
 
 
+class _Statistics(NamedTuple):
+    """What the loss needs of each token's logits, ``(N, 1)`` each: filled in block by block, and added up once."""
+
+    at_target: Tensor
+    total: Tensor
+    highest: Tensor
+    likeliest: Tensor
+    """The probability at the highest logit."""
+
+    def softmax_(self, logits: Tensor, labels: Tensor) -> None:
+        """Fills in all four; ``logits`` ``(N, V)``, fp32 or fp64, become probabilities in place."""
+        torch.gather(logits, -1, labels, out=self.at_target)
+        torch.sum(logits, -1, keepdim=True, out=self.total)
+        torch.amax(logits, -1, keepdim=True, out=self.highest)
+        torch.softmax(logits, -1, out=logits)
+        torch.amax(logits, -1, keepdim=True, out=self.likeliest)
+
+
 class _Smoothing:
     """The weights of a token's loss ``certain * nll + smooth * sum(nll of every type)``, and its targets.
 
@@ -98,20 +116,12 @@ class _Smoothing:
         self.certain = 1 - epsilon - self.smooth
         self.ignore_index = ignore_index
 
-    def losses(self, logits: Tensor, labels: Tensor) -> Tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood, both summed; ``logits`` become probabilities in place.
-
-        Args:
-            logits: ``(n, V)``, fp32 or fp64.
-            labels: ``(n, 1)``, int64.
-        """
-        at_target, total = logits.gather(-1, labels), logits.sum(-1, keepdim=True)
-        highest = logits.amax(-1, keepdim=True)
-        probabilities = torch.softmax(logits, dim=-1, out=logits)
+    def losses(self, of: _Statistics, labels: Tensor) -> Tuple[Tensor, Tensor]:
+        """Loss and negative log-likelihood, both summed, of tokens with the targets ``labels``: ``(N, 1)``, int64."""
         # log sum exp(logits): at the maximum, the probability is exp(highest) / sum
-        log_sum = highest - probabilities.amax(-1, keepdim=True).log_()
-        nll = log_sum - at_target
-        loss = self.certain * nll + self.smooth * (self.types * log_sum - total)
+        log_sum = of.highest - of.likeliest.log()
+        nll = log_sum - of.at_target
+        loss = self.certain * nll + self.smooth * (self.types * log_sum - of.total)
         if self.ignore_index is not None:
             ignored = labels.eq(self.ignore_index)
             nll, loss = nll.masked_fill(ignored, 0), loss.masked_fill(ignored, 0)
@@ -193,21 +203,22 @@ class _LinearLoss(torch.autograd.Function):
         needed = (*ctx.needs_input_grad[:2], bias is not None and bias.requires_grad)
         smoothing = _Smoothing(epsilon, types, ignore_index)
         gradients = _Gradients(features, weight, matrix, needed, precise)
-        loss, nll_loss = (features.new_zeros((), dtype=precise) for _ in range(2))
+        labels = target[:, None]
+        statistics = _Statistics(*features.new_empty(4, tokens, 1, dtype=precise))
         scale = FP16_SCALE if dtype == torch.half else 1.0
 
         rows = _rows_of_a_chunk(features, types)
         chunk_logits = features.new_empty(rows, types)
         for start in range(0, tokens, rows):
-            x, labels = features[start : start + rows], target[start : start + rows, None]
+            x = features[start : start + rows]
             logits = product(x, matrix, out=chunk_logits[: len(x)])
             block = _rows_of_a_block(logits)
-            for part, part_labels in zip(logits.split(block), labels.split(block)):
+            columns = (column[start : start + rows].split(block) for column in (labels, *statistics))
+            for part, part_labels, *part_statistics in zip(logits.split(block), *columns):
                 probabilities = part.to(precise)  # in half precision, a copy for the softmax
                 if bias is not None:
                     probabilities += bias
-                part_loss, part_nll = smoothing.losses(probabilities, part_labels)
-                loss, nll_loss = loss + part_loss, nll_loss + part_nll
+                _Statistics(*part_statistics).softmax_(probabilities, part_labels)
                 if any(needed):
                     gradient = smoothing.gradient(probabilities, part_labels)
                     if dtype != precise:
@@ -217,6 +228,7 @@ class _LinearLoss(torch.autograd.Function):
         ctx.factors = 1 / scale, gradients.divisor / scale, 1 / scale
         ctx.grads = gradients.features, gradients.weight, gradients.bias
         ctx.dtypes = dtype, weight.dtype, None if bias is None else bias.dtype
+        loss, nll_loss = smoothing.losses(statistics, labels)
         ctx.mark_non_differentiable(nll_loss)
         return loss, nll_loss
 
