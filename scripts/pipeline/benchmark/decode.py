@@ -11,17 +11,15 @@ import torch
 from fairseq import options, utils
 from fairseq.data import Dictionary
 
+from fairseq_rope.architectures import ARCHITECTURES, REFERENCE
 from fairseq_rope.export import export_model
 from fairseq_rope.products import has_instructions
 
-from ..command import whole_number
+from ..command import Failure, whole_number
 from ..training.fairseq_options import parse
 from ..translation.engines import WORKER_TOKENS, search_options, tokens_at_once
 from .measuring import PRECISIONS, compared, interleaved, peaks, profiled
 from .models import Batch, about, build_model, configure, dictionary, flops, make_batch, make_task, same_parameters
-
-STOCK = "transformer_wmt_en_de"
-"""fairseq's own transformer of base size, the model of the candidate ``stock``."""
 
 BEAM, LENPEN = 4, 0.6
 """The search, as the recipes for translation have it."""
@@ -43,12 +41,20 @@ class Systems:
 
     Args:
         args: ``archs``, ``precisions``, ``length`` (of the outputs), ``vocabulary``, ``device``, ``flags``.
+
+    Raises:
+        Failure: the architectures have several sizes.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.words: Dictionary = dictionary(args.vocabulary)
-        self.stock = self.build(STOCK)
+        sizes = {ARCHITECTURES[arch].size for arch in args.archs if arch in ARCHITECTURES}
+        if len(sizes) > 1:
+            raise Failure(f"--archs are of the sizes {', '.join(sorted(sizes))}: name those of one size")
+        self.stock_arch = f"{REFERENCE}_{''.join(sizes) or 'base'}"
+        """fairseq's own transformer of their size, the model of the candidate ``stock``."""
+        self.stock = self.build(self.stock_arch)
         length = str(args.length)
         words = ["DATA", "--path", "none", "--max-len-a", "0", "--max-len-b", length, "--min-len", length]
         words += ["--beam", str(BEAM), "--lenpen", str(LENPEN)]
@@ -62,7 +68,7 @@ class Systems:
         cfg = configure(parse(["--arch", arch, "--share-all-embeddings", *self.args.flags]))
         utils.set_torch_seed(1)
         model = build_model(make_task(cfg, self.words), cfg)
-        if arch != STOCK:
+        if arch != self.stock_arch:
             same_parameters(model, self.stock)
         return model.eval()
 
@@ -71,7 +77,7 @@ class Systems:
         CTranslate2, if it is installed, with what it can compute, in float32 and int8."""
         archs = list(dict.fromkeys(self.args.archs))
         for precision in self.args.precisions:
-            yield self.candidate(STOCK, "stock search", precision)
+            yield self.candidate(self.stock_arch, "stock search", precision)
             for arch in archs:
                 for search in SEARCHES:
                     yield self.candidate(arch, search, precision)
@@ -86,7 +92,7 @@ class Systems:
         model.prepare_for_inference_(cfg)
         generator = task.build_generator([model], cfg.generation)
 
-        name = "stock" if arch == STOCK and search == "stock search" else f"{arch}, {search}"
+        name = "stock" if arch == self.stock_arch and search == "stock search" else f"{arch}, {search}"
         name += "" if precision == "fp32" else f", {precision}"
         return Candidate(name, precision, partial(task.inference_step, generator, [model]))
 

@@ -70,8 +70,9 @@ def compare(
     """The difference of one system to another on a test set: over all trainings where it is known from ``systems`` (all
     of the recipe) how much trainings differ; else over the common seeds, None if there are none."""
     scores, others = (each.scores(test, metric) for each in (system, other))
-    variance = seed_variance(systems, test) if metric == BLEU else None
-    if not variance:
+    spreads = _spreads(system, other, test, systems) if metric == BLEU else []
+    over_trainings = any(each.freedom for each in spreads)
+    if not over_trainings:
         common = [seed for seed in scores if seed in others]
         scores, others = ({seed: known[seed] for seed in common} for known in (scores, others))
     if not scores or not others:
@@ -80,17 +81,41 @@ def compare(
     if metric != BLEU or next(iter(system.tests(test).values())).sentences == 1:  # one document is no sample
         return Difference(own, theirs, sign=sign)
     one, two = ([_resampled(each, test, seed) for seed in known] for each, known in ((system, scores), (other, others)))
-    p, middle = statistics.hierarchical_bootstrap(one, two, mean(own) - mean(theirs), variance)
-    drawn = f"sentences and trainings|{variance}" if variance else "sentences"
-    signature = f"{drawn}|n:{statistics.SAMPLES}|seed:{statistics.SEED}"
-    return Difference(own, theirs, p, middle, sign, signature, bool(variance))
+    p, middle = statistics.hierarchical_bootstrap(one, two, mean(own) - mean(theirs), spreads)
+    signature = f"sentences|n:{statistics.SAMPLES}|seed:{statistics.SEED}"
+    if over_trainings:
+        total, explained, freedom = statistics.pooled(spreads)
+        known = f"variance:{total:.3f}|by sentences:{explained:.3f}|freedom:{freedom}|draws:{statistics.DEVIATIONS}"
+        signature = signature.replace("sentences", f"sentences and trainings|{known}", 1)
+    return Difference(own, theirs, p, middle, sign, signature, over_trainings)
 
 
-def seed_variance(systems: Sequence[SystemResults], test: str) -> Optional[statistics.SeedVariance]:
-    """How much BLEU varies over seeds on a test set, by all systems with several; None without such a system."""
-    several = [(system, scores) for system in systems if len(scores := system.scores(test, BLEU)) > 1]
-    resampled = ([_resampled(system, test, seed) for seed in scores] for system, scores in several)
-    return statistics.seed_variance([list(scores.values()) for _, scores in several], list(resampled))
+def _spreads(
+    system: SystemResults, other: SystemResults, test: str, systems: Sequence[SystemResults]
+) -> List[statistics.Spread]:
+    """How much BLEU varies over seeds on a test set: of the two compared, then of all others of the recipe.
+
+    Of trainings that were averaged or searched in several ways, only the system with most of them counts.
+    """
+    if not systems:
+        return []
+
+    def training(each: SystemResults) -> Tuple[str, str]:
+        return each.arch, str(each.results[0].curve["train"])
+
+    most = {training(each): each for each in sorted(systems, key=lambda each: len(each.runs))}
+    for each in (system, other):
+        if len(each.runs) > 1:
+            most.pop(training(each), None)
+    return [_spread(each, test) for each in (system, other, *most.values())]
+
+
+@cache
+def _spread(system: SystemResults, test: str) -> statistics.Spread:
+    scores = system.scores(test, BLEU)
+    if len(scores) < 2:
+        return statistics.Spread()
+    return statistics.spread(list(scores.values()), [_resampled(system, test, seed) for seed in scores])
 
 
 @cache

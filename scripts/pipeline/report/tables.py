@@ -51,10 +51,11 @@ def change(found: Optional[Difference]) -> str:
 
 
 def p_value(found: Optional[Difference]) -> str:
-    """The p value of a difference; empty without a test."""
+    """The p value of a difference, and whether it knows nothing of how trainings differ; empty without a test."""
     if not found or found.p is None:
         return ""
-    return "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
+    p = "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
+    return p if found.over_trainings else f"{p} (text alone)"
 
 
 def figure(values: Sequence[float], metric: Metric) -> str:
@@ -63,13 +64,19 @@ def figure(values: Sequence[float], metric: Metric) -> str:
 
 
 def scores(recipe: RecipeResults, test: str, key: str = "") -> Tuple[str, List[str]]:
-    """The head and the cells of a column: scores on a test set by a metric, by default the first one that it has."""
+    """The head and the cells of a column: scores on a test set by a metric, by default the first one that it has.
+
+    Behind a score of fewer seeds than the system has stands how many.
+    """
     first, key = recipe.tests[0], key or metric_of(recipe.systems, test)
     metric, found = METRICS[key], [system.spread(test, key) for system in recipe.systems]
     best = max((metric.worth(score[0]) for score in found if score), default=None)
     cells = [figure(score, metric) for score in found]
     for place, score in enumerate(found if len(found) > 1 else ()):
         cells[place] = f"**{cells[place]}**" if score and metric.worth(score[0]) == best else cells[place]
+    for place, system in enumerate(recipe.systems):
+        seeds = len(system.scores(test, key))
+        cells[place] += f" ({seeds})" if 0 < seeds < len(system.runs) else ""
     told = f"{metric.name} " if recipe.is_tuned or test == first or key != recipe.metric else ""
     name = f"…{test[len(first) :]}" if test.startswith(first) and test != first else test  # _x2, _long
     return f"{told}{metric.arrow} {code(name)}", cells

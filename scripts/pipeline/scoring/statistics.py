@@ -5,6 +5,7 @@ bootstrap: the figures are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTE
 needs no fairseq.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -22,6 +23,9 @@ BUCKETS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 75), (76, 100),
 
 SAMPLES, SEED = 1000, 12345
 """Of the bootstrap, as sacrebleu has them."""
+
+DEVIATIONS = 20
+"""How often each sample of sentences draws how trainings deviate."""
 
 ROUNDED = 0.0051
 """How far a figure with two decimals may be from the exact one: half of the last digit, plus the error of floats."""
@@ -76,63 +80,73 @@ def resampled_bleu(sentences: Rows) -> Samples:
 
 
 @dataclass(frozen=True)
-class SeedVariance:
+class Spread:
     """How much BLEU varies over trainings of one system, which differ in their seed, on one test set.
 
     Two trainings err in different sentences. So part of this variance is that of the sentences drawn, and a bootstrap
     over sentences has this part already.
     """
 
-    total: float
-    """Of BLEU on all sentences."""
-    by_sentences: float
+    squares: float = 0.0
+    """Of the deviations from the mean, in BLEU on all sentences: their sum."""
+    by_sentences: float = 0.0
     """The part of it that the sentences explain."""
-    freedom: int
-    """Degrees of freedom of the total: trainings minus systems."""
-
-    def __str__(self) -> str:
-        return f"variance:{self.total:.3f}|by sentences:{self.by_sentences:.3f}|freedom:{self.freedom}"
-
-    def drawn(self, numbers: np.random.Generator) -> Samples:
-        """What trainings vary by beyond the sentences, for each sample, ``(SAMPLES,)``.
-
-        Few trainings estimate the total poorly. So each sample draws one: the sum of squares divided by a chi-squared
-        number.
-        """
-        total = self.total * self.freedom / numbers.chisquare(self.freedom, SAMPLES)
-        return np.maximum(0, total - self.by_sentences)
+    freedom: int = 0
+    """Degrees of freedom: trainings minus one."""
 
 
-def seed_variance(scores: Sequence[Sequence[float]], resampled: Sequence[Sequence[Samples]]) -> Optional[SeedVariance]:
-    """The variance over seeds, pooled over systems: all are taken to vary alike.
+def spread(scores: Sequence[float], resampled: Sequence[Samples]) -> Spread:
+    """Of the trainings of one system, from their BLEU and their :func:`resampled_bleu`."""
+    squares = np.square(np.subtract(scores, np.mean(scores))).sum()
+    explained = np.subtract(resampled, np.mean(resampled, axis=0)).var(axis=1).sum()
+    return Spread(float(squares), float(explained), len(scores) - 1)
 
-    Args:
-        scores: BLEU of the trainings of each system.
-        resampled: :func:`resampled_bleu` of the same trainings.
 
-    Returns:
-        None if no system has several trainings.
+def pooled(spreads: Sequence[Spread]) -> Tuple[float, float, int]:
+    """The variance of a training on average over systems, the part that the sentences explain, and its freedom."""
+    freedom = sum(each.freedom for each in spreads)
+    return (
+        sum(each.squares for each in spreads) / freedom,
+        sum(each.by_sentences for each in spreads) / freedom,
+        freedom,
+    )
+
+
+def draw_variances(spreads: Sequence[Spread], count: int, numbers: np.random.Generator) -> List[Samples]:
+    """For each of the first two systems, ``count`` variances that its trainings may have, ``(count,)``.
+
+    Few trainings estimate a variance poorly, and systems do not all vary alike. As in a moderated t test (Smyth,
+    Statistical Applications in Genetics and Molecular Biology 3(1), 2004), the variances of the systems come from one
+    scaled inverse chi-squared distribution, so the more alike they look, the more does each system learn from the
+    others. Its scale and its degrees of freedom d are drawn from their posterior: the prior is flat in the logarithm of
+    the scale and in sqrt(2 / d), which is about the deviation of the variances' logarithm, from 0.1 to 1.4.
     """
-    freedom = sum(len(trainings) - 1 for trainings in scores)
-    if not freedom:
-        return None
-    squares = sum(np.square(np.subtract(trainings, np.mean(trainings))).sum() for trainings in scores)
-    explained = sum(np.subtract(samples, np.mean(samples, axis=0)).var(axis=1).sum() for samples in resampled)
-    return SeedVariance(float(squares / freedom), float(explained / freedom), freedom)
+    varied = np.array([(each.squares, each.freedom) for each in spreads if each.squares])
+    squares, freedom = varied.T[..., None, None]  # (systems, 1, 1)
+    d = 2 / np.arange(0.1, 1.45, 0.1)[:, None] ** 2  # (14, 1)
+    scales = squares.sum() / freedom.sum() * np.exp(np.linspace(-6, 6, 61))  # (61,)
+    gamma = np.vectorize(math.lgamma)
+    constant = gamma((d + freedom) / 2) - gamma(d / 2)  # (systems, 14, 1)
+    fit = constant + d / 2 * np.log(d * scales) - (d + freedom) / 2 * np.log(d * scales + squares)
+    likelihood = np.exp((fit := fit.sum(axis=0)) - fit.max())  # (14, 61)
+    cells = numbers.choice(likelihood.size, count, p=likelihood.ravel() / likelihood.sum())
+    rows, columns = np.unravel_index(cells, likelihood.shape)
+    own, scale = d[rows, 0], scales[columns]  # (count,)
+    return [(own * scale + each.squares) / numbers.chisquare(own + each.freedom) for each in spreads[:2]]
 
 
 def hierarchical_bootstrap(
-    one: Sequence[Samples], other: Sequence[Samples], difference: float, variance: Optional[SeedVariance]
+    one: Sequence[Samples], other: Sequence[Samples], difference: float, spreads: Sequence[Spread] = ()
 ) -> Tuple[float, Tuple[float, float]]:
     """How sure a difference in BLEU is, over sentences and over trainings.
 
-    Each of 1,000 samples draws sentences, and for each training a normal deviation, which it adds to its BLEU, and once
-    more with the other sign.
+    Each of 1,000 samples draws sentences, and 20 times how far the means of the trainings deviate, which it adds, and
+    once more with the other sign.
 
     Args:
         one, other: :func:`resampled_bleu` of each training of two systems.
         difference: of the two means, on all sentences.
-        variance: over trainings; None: sentences alone are drawn.
+        spreads: of the trainings of these two systems, then of others; if none has several: sentences alone are drawn.
 
     Returns:
         The p value, two-sided: how often a sample is at least as far from the middle as the difference is from 0. And
@@ -141,9 +155,13 @@ def hierarchical_bootstrap(
     numbers = np.random.default_rng(SEED)
     samples = np.mean(one, axis=0) - np.mean(other, axis=0)
     middle = samples.mean()
-    if variance:
-        of_mean = variance.drawn(numbers) * (1 / len(one) + 1 / len(other))
-        deviation = np.sqrt(of_mean) * numbers.standard_normal(SAMPLES)
+    if any(each.squares for each in spreads):
+        samples, typical = np.repeat(samples, DEVIATIONS), pooled(spreads)[1]
+        of_mean = np.zeros(len(samples))
+        for variance, known, trainings in zip(draw_variances(spreads, len(samples), numbers), spreads, (one, other)):
+            explained = known.by_sentences / known.freedom if known.freedom else typical
+            of_mean += np.maximum(0, variance - explained) / len(trainings)
+        deviation = np.sqrt(of_mean) * numbers.standard_normal(len(samples))
         samples = np.concatenate([samples + deviation, samples - deviation])  # few of such heavy tails are skewed
     as_far = int((np.abs(samples - middle) >= abs(difference)).sum())
     low, high = np.percentile(samples, (2.5, 97.5))

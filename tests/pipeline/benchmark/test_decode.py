@@ -4,8 +4,9 @@ import pytest
 from fairseq.models.transformer import TransformerModel
 
 from fairseq_rope import RoFormerModel
-from pipeline.benchmark.decode import STOCK, Systems
+from pipeline.benchmark.decode import Systems
 from pipeline.benchmark.models import make_batch
+from pipeline.command import Failure
 
 from .measuring import DECODE, FLAGS, SPREAD, measured, options
 
@@ -33,12 +34,20 @@ def test_decode_has_a_row_for_each_system_that_can_compute_the_model(tmp_path, c
 
 def test_candidates_with_one_function_find_the_same_with_stock_fairseq_and_all_outputs_have_the_length():
     args = options("translation", *FLAGS[1:])
-    args.length = 5
+    args.length, args.archs = 5, ["roformer_tiny", "transformer_sinusoidal_tiny"]
     systems = Systems(args)
+    assert systems.stock_arch == "fairseq_transformer_tiny", "of the candidates' size"
     assert type(systems.stock) is TransformerModel and type(systems.build("roformer_tiny")) is RoFormerModel
     batch = make_batch("translation", systems.words, sentences=3)
     found = []
-    for arch, search in ((STOCK, "stock search"), ("transformer_sinusoidal_tiny", "fast search")):
+    for arch, search in ((systems.stock_arch, "stock search"), ("transformer_sinusoidal_tiny", "fast search")):
         candidate = systems.candidate(arch, search, "fp32")
         found.append([best["tokens"].tolist() for best, *_ in candidate.translate(batch)])
     assert found[0] == found[1] and [len(tokens) for tokens in found[0]] == [6, 6, 6]  # with </s>
+
+
+def test_candidates_of_several_sizes_are_refused():
+    args = options("translation")
+    args.archs = ["roformer_tiny", "roformer_base"]
+    with pytest.raises(Failure, match="base, tiny"):
+        Systems(args)

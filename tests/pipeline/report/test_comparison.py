@@ -9,7 +9,15 @@ from pipeline.report import comparison
 from pipeline.report.comparison import Difference, choose_baseline, compare
 from pipeline.report.systems import SystemResults, group
 from pipeline.results import read_results
-from pipeline.scoring.statistics import SeedVariance, hierarchical_bootstrap, resampled_bleu, rows, seed_variance
+from pipeline.scoring.statistics import (
+    Spread,
+    draw_variances,
+    hierarchical_bootstrap,
+    pooled,
+    resampled_bleu,
+    rows,
+    spread,
+)
 from pipeline.scoring.statistics import bleu as corpus_bleu
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, result, scored
@@ -99,25 +107,29 @@ def test_the_bootstrap_has_the_variance_of_sentences_and_of_trainings():
     one, other = (resampled_bleu(rows(scored("test", rate)["statistics"])) for rate in (0.1, 0.4))
     assert one.mean() == pytest.approx(bleu("test", 0.1), abs=0.5)
     difference = bleu("test", 0.1) - bleu("test", 0.4)
-    p, (low, high) = hierarchical_bootstrap([one], [other], difference, None)
+    p, (low, high) = hierarchical_bootstrap([one], [other], difference)
     expected = statistics.quantiles((one - other).tolist(), n=40, method="inclusive")
     assert (low, high) == pytest.approx((expected[0], expected[-1])) and 0 < low < difference < high
     assert p == 1 / 1001
-    variance = SeedVariance(total=7.0, by_sentences=2.0, freedom=10**6)  # 5 for each training: 5 / 2 + 5
-    _, (wide_low, wide_high) = hierarchical_bootstrap([one, one], [other], difference, variance)
-    width = ((high - low) ** 2 + (2 * 1.96) ** 2 * 7.5) ** 0.5
-    assert wide_high - wide_low == pytest.approx(width, rel=0.1)
-    no_difference, (low, high) = hierarchical_bootstrap([one], [one], 0.0, variance)
-    assert no_difference == 1 and high - low == pytest.approx(2 * 1.96 * 10**0.5, rel=0.1)
-    explained = SeedVariance(total=1.0, by_sentences=2.0, freedom=10**6)
+    many = 10**6
+    spreads = [Spread(7.0 * many, 2.0 * many, many), Spread(5.0 * many, 2.0 * many, many)]  # beyond sentences: 5 and 3
+    _, (wide_low, wide_high) = hierarchical_bootstrap([one, one], [other], difference, spreads)
+    width = ((high - low) ** 2 + (2 * 1.96) ** 2 * (5 / 2 + 3)) ** 0.5
+    assert wide_high - wide_low == pytest.approx(width, rel=0.05)
+    no_difference, (low, high) = hierarchical_bootstrap([one], [one], 0.0, spreads)
+    assert no_difference == 1 and high - low == pytest.approx(2 * 1.96 * 8**0.5, rel=0.05)
+    explained = [Spread(1.0 * many, 2.0 * many, many)] * 2
     assert hierarchical_bootstrap([one], [one], 0.0, explained) == (1, (0, 0))
+    known = ([Spread(), Spread(), *[Spread(1.0 * many, part * many, many)] * 2] for part in (0.0, 0.9))
+    (_, (_, wide)), (_, (_, narrow)) = (hierarchical_bootstrap([one], [one], 0.0, spreads) for spreads in known)
+    assert narrow < 0.8 * wide, "the sentences explain as much of a system with one training as of others"
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 7])
 def test_a_difference_is_significant_if_its_interval_leaves_out_0(freedom):
-    variance = SeedVariance(1.0, 0.0, freedom)
-    found = [hierarchical_bootstrap([np.full(1000, x)], [np.zeros(1000)], x, variance) for x in np.arange(0.1, 40, 0.1)]
-    assert all((p < 0.049) <= (low > 0) and (low > 0) <= (p < 0.051) for p, (low, _) in found)
+    known = [Spread(1.0 * freedom, 0.0, freedom)] * 2
+    found = [hierarchical_bootstrap([np.full(1000, x)], [np.zeros(1000)], x, known) for x in np.arange(0.1, 40, 0.3)]
+    assert all((p < 0.0499) <= (low > 0) and (low > 0) <= (p < 0.0501) for p, (low, _) in found)
     assert found[0][0] > 0.5 and found[-1][0] < 0.05
 
 
@@ -125,30 +137,74 @@ def test_the_variance_over_seeds_is_of_all_systems_with_several(tmp_path):
     runs = [(SINUSOIDAL, 1, 0.1), (SINUSOIDAL, 2, 0.2), (ROTARY, 1, 0.3), (ROTARY, 2, 0.4), (LEARNED, 1, 0)]
     for arch, seed, rate in runs:
         result(tmp_path, arch, seed, test=rate)
-    variance = comparison.seed_variance(systems_of(tmp_path), "test")
-    assert variance.freedom == 2
+    first, *_ = systems = systems_of(tmp_path)
+    spreads = comparison._spreads(first, systems[-1], "test", systems)
+    total, by_sentences, freedom = pooled(spreads)
     pairs = ((0.1, 0.2), (0.3, 0.4))
-    assert variance.total == pytest.approx(sum((bleu("test", a) - bleu("test", b)) ** 2 / 2 for a, b in pairs) / 2)
+    assert freedom == 2 and [each.freedom for each in spreads] == [1, 1, 0]
+    assert total == pytest.approx(sum((bleu("test", a) - bleu("test", b)) ** 2 / 2 for a, b in pairs) / 2)
     resampled = {rate: resampled_bleu(rows(scored("test", rate)["statistics"])) for rate in (0.1, 0.2, 0.3, 0.4)}
-    assert variance.by_sentences == pytest.approx(sum((resampled[a] - resampled[b]).var() / 2 for a, b in pairs) / 2)
+    assert by_sentences == pytest.approx(sum((resampled[a] - resampled[b]).var() / 2 for a, b in pairs) / 2)
 
 
-@pytest.mark.parametrize("systems,seeds", [(1, 2), (2, 2), (5, 2), (9, 3)])
-@pytest.mark.parametrize("by_sentences,beyond", [(0.09, 0.01), (0.06, 0.1), (0.01, 0.15)])
-def test_of_equal_systems_at_most_one_in_twenty_is_found_different(systems, seeds, by_sentences, beyond):
-    """However few trainings there are, and wherever their variance comes from. The bootstrap over sentences alone finds
-    up to two in five of these different. Two equal systems also differ in the sentences they translate well (0.03)."""
-    numbers = np.random.default_rng(1)
+def test_trainings_that_were_averaged_in_two_ways_count_once(tmp_path):
+    (other := tmp_path / "three").mkdir()
+    for seed, rate in enumerate((0.1, 0.2), 1):
+        result(tmp_path, ROTARY, seed, test=rate)
+        result(tmp_path, SINUSOIDAL, seed, test=rate)
+        result(other, SINUSOIDAL, seed, training={"averaged": 3}, test=rate)
+    result(other, SINUSOIDAL, 1, "v", test=0.3)
+    systems = sorted(group(read_results([tmp_path, other])[0]), key=lambda system: system.name)
+    one, five, three, single = systems
+    assert [each.freedom for each in comparison._spreads(one, single, "test", systems)] == [1, 0, 1]
+    assert [each.freedom for each in comparison._spreads(five, three, "test", systems)] == [1, 1, 1]
 
-    def trainings(n):
-        scores = numbers.normal(0, 0.03**0.5) + numbers.normal(0, (by_sentences + beyond) ** 0.5, n)
+
+def test_the_more_alike_systems_vary_the_more_they_learn_from_each_other():
+    def middle(*squares):
+        spreads = [Spread(float(each), 0.0, 2) for each in squares]
+        return [float(np.median(drawn)) for drawn in draw_variances(spreads, 20_000, np.random.default_rng(1))]
+
+    alike = middle(4, 1, *[1, 2, 3, 4] * 5)
+    apart = middle(4, 1, *[0.01, 10, 0.1, 100] * 5)
+    assert 1 < alike[0] / alike[1] < 1.5 and 2 < apart[0] / apart[1] <= 4
+    (own, _), many = middle(4, 4), 10**6
+    assert 1 < own < 6
+    (sure, other) = draw_variances([Spread(3.0 * many, 0.0, many), Spread()], 20_000, np.random.default_rng(1))
+    assert np.median(sure) == pytest.approx(3, rel=0.01) and 1 < np.median(other) < 9 and other.std() > sure.std()
+
+
+def simulated(numbers, deviations, seeds, by_sentences=0.0):
+    """BLEU and resampled BLEU of trainings of equal systems. Two also differ in the sentences they translate well."""
+    systems = []
+    for deviation, n in zip(deviations, seeds):
+        scores = numbers.normal(0, 0.03**0.5) + numbers.normal(0, deviation, n)
         of_system, own = numbers.normal(0, 0.03**0.5, 1000), numbers.normal(0, by_sentences**0.5, (n, 1000))
-        return scores, scores[:, None] + of_system + own
+        systems.append((scores, scores[:, None] + of_system + own))
+    return systems
 
-    def found_different():
-        several = [trainings(seeds) for _ in range(systems)]
-        (one, resampled), (other, others) = several[:2] if systems > 1 else (trainings(1), trainings(1))
-        variance = seed_variance(*zip(*several))
-        return hierarchical_bootstrap(resampled, others, one.mean() - other.mean(), variance)[0] < 0.05
 
-    assert sum(found_different() for _ in range(400)) <= 400 * 0.05 + 2 * (400 * 0.05 * 0.95) ** 0.5
+def share_found_different(deviations, seeds, by_sentences=0.0, trials=400):
+    """Of equal systems: how often the first two are found different."""
+    numbers, count = np.random.default_rng(1), 0
+    for _ in range(trials):
+        systems = simulated(numbers, deviations, seeds, by_sentences)
+        spreads = [spread(*system) if len(system[0]) > 1 else Spread() for system in systems]
+        (one, resampled), (other, others) = systems[:2]
+        count += hierarchical_bootstrap(resampled, others, one.mean() - other.mean(), spreads)[0] < 0.05
+    return count / trials
+
+
+@pytest.mark.parametrize("seeds", [(1, 1, 2), (2, 2), (2,) * 5, (3,) * 9])
+@pytest.mark.parametrize("by_sentences,beyond", [(0.09, 0.01), (0.06, 0.1), (0.01, 0.15)])
+def test_of_equal_systems_at_most_one_in_twenty_is_found_different(seeds, by_sentences, beyond):
+    """However few trainings there are, and wherever their variance comes from. The bootstrap over sentences alone finds
+    up to two in five of these different."""
+    deviations = [(by_sentences + beyond) ** 0.5] * len(seeds)
+    assert share_found_different(deviations, seeds, by_sentences) <= 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
+
+
+@pytest.mark.parametrize("deviations", [(1.5, 1.5, 0.5, 0.5), (1, 1, 0.003), (2, 0.5, 1, 1, 1, 1)])
+def test_where_systems_vary_unequally_at_most_one_in_ten_is(deviations):
+    """One variance for all of them, the mean, finds up to 16 in a hundred."""
+    assert share_found_different(deviations, (3,) * len(deviations)) <= 0.1 + (0.1 * 0.9 / 400) ** 0.5

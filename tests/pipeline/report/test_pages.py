@@ -97,3 +97,13 @@ def test_a_case_has_the_figures_of_its_evidence_and_says_if_there_are_none(tmp_p
     assert rows[2][2:] == ["none yet", "not measured", " |"]
     with pytest.raises(Failure, match=r"page.md: 'text' does not hold"):
         filled(tmp_path, report, "cases", old)
+
+
+def test_a_table_tells_what_one_seed_cannot_and_which_scores_have_fewer_seeds(tmp_path):
+    for arch, rate in ((ROTARY, 0.1), (SINUSOIDAL, 0.4)):
+        result(tmp_path, arch, 1, test=rate, test_x4=rate)
+    (row, *_) = filled(tmp_path, read_report([tmp_path]), "scores small: test_x4, p")[2:]
+    assert row.endswith("(text alone) |") and "** |" in row
+    result(tmp_path, ROTARY, 2, test=0.1)
+    (row, *_) = filled(tmp_path, read_report([tmp_path]), "scores small: test_x4, p")[2:]
+    assert "alone" not in row and "** (1) |" in row

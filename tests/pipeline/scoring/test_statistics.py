@@ -69,7 +69,7 @@ def test_p_values_are_about_twice_those_of_sacrebleus_command_which_counts_one_s
     for rate in (0.21, 0.4):
         outputs = [rows(statistics(each)) for each in (0.2, rate)]
         (one, other), difference = map(resampled_bleu, outputs), bleu(outputs[0]) - bleu(outputs[1])
-        ours.append(hierarchical_bootstrap([one], [other], difference, None)[0])
+        ours.append(hierarchical_bootstrap([one], [other], difference)[0])
         exceeding = abs(one - other) - abs(one - other).mean()  # by the difference: what sacrebleu counts
         one_sided.append((exceeding > abs(difference)).mean())
     near, far = ours
