@@ -1,8 +1,8 @@
 """Products on a CPU, in the precision and by the library that are fastest there.
 
-In fp32, PyTorch hands the product of a linear layer to its BLAS (MKL in most builds), which uses half of some
+In fp32, PyTorch hands the product of a linear layer to its BLAS (MKL in most builds), which uses 40% of some
 processors' rate, where oneDNN uses all of it. :func:`library` measures once which of them this process takes. In half
-precision, PyTorch's products take 4 to 40 times as long as in fp32 on a processor without instructions for them (an
+precision, PyTorch's products take 4 to 130 times as long as in fp32 on a processor without instructions for them (an
 EPYC with AVX2): there the operands become fp32, and the result is rounded once, as it always is. Small products, other
 precisions, other devices, autocast, and programs that are compiled or exported stay with PyTorch.
 

@@ -11,15 +11,26 @@ import torch
 from fairseq import options, utils
 from fairseq.data import Dictionary
 
-from fairseq_rope.architectures import ARCHITECTURES, REFERENCE
+from fairseq_rope.architectures import REFERENCE
 from fairseq_rope.export import export_model
 from fairseq_rope.products import has_instructions
 
-from ..command import Failure, whole_number
+from ..command import whole_number
 from ..training.fairseq_options import parse
 from ..translation.engines import WORKER_TOKENS, search_options, tokens_at_once
 from .measuring import PRECISIONS, compared, interleaved, peaks, profiled
-from .models import Batch, about, build_model, configure, dictionary, flops, make_batch, make_task, same_parameters
+from .models import (
+    Batch,
+    about,
+    build_model,
+    common_size,
+    configure,
+    dictionary,
+    flops,
+    make_batch,
+    make_task,
+    same_parameters,
+)
 
 BEAM, LENPEN = 4, 0.6
 """The search, as the recipes for translation have it."""
@@ -49,10 +60,7 @@ class Systems:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.words: Dictionary = dictionary(args.vocabulary)
-        sizes = {ARCHITECTURES[arch].size for arch in args.archs if arch in ARCHITECTURES}
-        if len(sizes) > 1:
-            raise Failure(f"--archs are of the sizes {', '.join(sorted(sizes))}: name those of one size")
-        self.stock_arch = f"{REFERENCE}_{''.join(sizes) or 'base'}"
+        self.stock_arch = f"{REFERENCE}_{common_size(args.archs)}"
         """fairseq's own transformer of their size, the model of the candidate ``stock``."""
         self.stock = self.build(self.stock_arch)
         length = str(args.length)

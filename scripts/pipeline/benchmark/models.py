@@ -1,7 +1,7 @@
 """Builds models and batches as fairseq's own tools do, but with random words in memory: the same in each call."""
 
 import argparse
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 import numpy as np
 import torch
@@ -11,7 +11,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import TASK_REGISTRY
 from torch import nn
 
-from ..command import as_failure
+from fairseq_rope.architectures import ARCHITECTURES
+
+from ..command import Failure, as_failure
 
 MEAN_LENGTH = 28
 """Tokens of a mean sentence of WMT14 English-German in 37,000 subwords, with ``</s>``."""
@@ -104,6 +106,18 @@ def make_batch(task: str, words: Dictionary, tokens: int = 0, sentences: int = 0
     if task == "sentence_prediction":
         return _examples(words, sentences, length)
     return _blocks(words, sentences, length, masked=task == "masked_lm")
+
+
+def common_size(archs: Iterable[str]) -> str:
+    """The size that these architectures of this package have, ``base`` without one; fairseq's own do not count.
+
+    Raises:
+        Failure: they have several sizes.
+    """
+    sizes = sorted({ARCHITECTURES[arch].size for arch in archs if arch in ARCHITECTURES})
+    if len(sizes) > 1:
+        raise Failure(f"--archs are of the sizes {', '.join(sizes)}: name those of one size")
+    return sizes[0] if sizes else "base"
 
 
 def _wmt_lengths() -> Tuple[np.ndarray, np.ndarray]:

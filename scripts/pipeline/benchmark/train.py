@@ -13,7 +13,17 @@ from ..settings import words_in
 from ..tasks import TASKS
 from ..training.fairseq_options import parse
 from .measuring import PRECISIONS, compared, interleaved, peak_memory, peaks, profiled
-from .models import about, build_model, configure, dictionary, flops, make_batch, make_task, same_parameters
+from .models import (
+    about,
+    build_model,
+    common_size,
+    configure,
+    dictionary,
+    flops,
+    make_batch,
+    make_task,
+    same_parameters,
+)
 
 COMPILED = "+compile"
 
@@ -24,7 +34,7 @@ SCHEDULE = ["--total-num-update", "1000000", "--warmup-updates", "10000", "--lr"
 class Candidate(NamedTuple):
     """A candidate: ``ARCH[:CRITERION[:OPTIMIZER]][@PRECISION][+compile]`` on the command line.
 
-    In place of all up to ``@``, ``stock`` is fairseq's own.
+    In place of all up to ``@``, ``stock`` is fairseq's own, of the size of the other candidates.
     """
 
     name: str
@@ -36,14 +46,15 @@ class Candidate(NamedTuple):
     """Whether the model goes through ``torch.compile``."""
 
     @classmethod
-    def parse(cls, text: str, task: str, precision: str = "fp32") -> "Candidate":
+    def parse(cls, text: str, task: str, precision: str = "fp32", size: str = "base") -> "Candidate":
         """The candidate that ``text`` describes; criterion and optimizer are by default those of the task's recipe.
 
         Raises:
             Failure: the precision is unknown.
         """
         system, _, own_precision = text.removesuffix(COMPILED).partition("@")
-        arch, criterion, optimizer, *_ = [*(TASKS[task].stock if system == "stock" else system).split(":"), "", ""]
+        stock = TASKS[task].stock.replace("_base:", f"_{size}:")
+        arch, criterion, optimizer, *_ = [*(stock if system == "stock" else system).split(":"), "", ""]
         if (precision := own_precision or precision) not in PRECISIONS:
             raise Failure(f"unknown precision '{precision}' in '{text}'; there are: {' '.join(PRECISIONS)}")
         usual = load_recipe(task).train
@@ -105,6 +116,9 @@ def run(args: argparse.Namespace) -> Dict[str, Any]:
     """Measures training steps against the baseline's; also returns each candidate's loss in the last step."""
     texts = dict.fromkeys([args.baseline, *(args.archs or TASKS[args.task].archs)])
     candidates = [Candidate.parse(text, args.task, args.precision) for text in texts]
+    if any(text.startswith("stock") for text in texts):
+        of_size = common_size(candidate.arch for candidate in candidates)
+        candidates = [Candidate.parse(text, args.task, args.precision, of_size) for text in texts]
     batch = batch_of(args)
     trainers: Dict[str, Trainer] = {}
     for candidate in candidates:
@@ -147,8 +161,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``benchmark train``."""
     number, candidate = whole_number(0), "ARCH[:CRITERION[:OPTIMIZER]][@PRECISION][+compile]"
     archs = (
-        "candidates; `stock` is fairseq's own model, criterion and optimizer, `+compile` is torch.compile (default: "
-        "two of base size)"
+        "candidates; `stock` is fairseq's own model of their size, criterion and optimizer, `+compile` is "
+        "torch.compile (default: two of base size)"
     )
     precisions = "bf16: fairseq's --bf16; autocast: fp32 parameters and bf16 matrix products (default: fp32)"
     length = "tokens of each sentence (default: like WMT; of running text 512)"

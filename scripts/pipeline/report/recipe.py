@@ -10,7 +10,7 @@ from ..files import read_lines
 from ..results import Result, read_results
 from ..scoring.metrics import METRICS
 from ..scoring.scored import BLEU
-from .benchmarks import File, read_benchmarks, relative_steps
+from .benchmarks import File, read_benchmarks
 from .comparison import Difference, choose_baseline, compare
 from .systems import SystemResults, evaluation_sets, group, metric_of, usable
 
@@ -40,7 +40,7 @@ class RecipeResults:
         self.systems.sort(key=lambda system: (-worth.get(system, float("-inf")), system.name))
         self.scored = [system for system in self.systems if system in worth]
         self.baseline = choose_baseline(self.systems, baseline)
-        self.steps = relative_steps(files, self.baseline, self.systems) if self.baseline else {}
+        self.benchmarks = {file.name: file for file in files}
         files_of = {result.name: Path(result.file) for result in reversed(results)}
         texts = {name: path for name, file in files_of.items() if (path := file.with_suffix(".tsv")).is_file()}
         self.translations = {name: [row.split("\t") for row in read_lines(path)[1:]] for name, path in texts.items()}
@@ -87,9 +87,11 @@ class RecipeResults:
         alike = [system for system, one in found.items() if one and one.p is not None and one.relation == "≈"]
         return sorted(alike, key=lambda system: (system.parameters, -len(system.runs)))
 
-    def step(self, system: SystemResults) -> Optional[float]:
-        """The time of a training step in fp32, the baseline's being 1; None of variants, which have no benchmark."""
-        return self.steps.get(system.arch) if system.is_plain else None
+    def steps(self, benchmark: str) -> Dict[SystemResults, float]:
+        """The time of a training step in fp32 in a benchmark, the baseline being 1; of no variants, which have none."""
+        ratios = {row.candidate: row.ratio for row in self.benchmarks[benchmark].rows if row.case == "fp32"}
+        plain = [system for system in self.systems if system.is_plain and system.arch in ratios]
+        return {system: ratios[self.baseline.arch] / ratios[system.arch] for system in plain} if self.baseline else {}
 
     @property
     def size(self) -> str:

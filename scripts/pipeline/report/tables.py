@@ -102,7 +102,6 @@ COLUMNS: Dict[str, Tuple[str, Callable[[RecipeResults, SystemResults], str]]] = 
     "p to best": ("p", lambda recipe, system: p_value(_to_best(recipe, system))),
     "commit": ("commit", lambda recipe, system: ", ".join(dict(_facts(system.results, "")).get("commit", []))),
     "parameters": ("parameters ↓", lambda recipe, system: f"{system.parameters:,}"),
-    "step": ("step ↓", lambda recipe, system: f"{step:.2f}" if (step := recipe.step(system)) else ""),
 }
 """Head and cell of the columns that are not scores."""
 
@@ -111,7 +110,8 @@ def system_table(recipe: RecipeResults, names: Sequence[str] = (), plain: bool =
     """The table of systems, or of ``plain`` ones without variants.
 
     Args:
-        names: of columns: those of :data:`COLUMNS`, test sets, or a test set and a metric; by default the usual ones.
+        names: of columns: those of :data:`COLUMNS`, test sets, a test set and a metric, or ``step`` and a benchmark; by
+            default the usual ones.
     """
     (first, *others), sets = recipe.tests, [*recipe.tests, *recipe.validation]
     beside = [f"{first} {key}" for key, metric in METRICS.items() if metric.in_report and key != recipe.metric]
@@ -121,10 +121,13 @@ def system_table(recipe: RecipeResults, names: Sequence[str] = (), plain: bool =
     columns = [(f"system{size}", [code(recipe.short(system)) for system in recipe.systems])]
     differ = len({system.updates for system in recipe.systems}) > 1 and not recipe.is_tuned
     updates = ["updates"] if differ else []  # some had more training
-    for name in names or ["seeds", *updates, *usual, "parameters", "step"]:
+    for name in names or ["seeds", *updates, *usual, "parameters"]:
         if name in COLUMNS:
             head, cell = COLUMNS[name]
             columns.append((head, [cell(recipe, system) for system in recipe.systems]))
+        elif name.startswith("step "):
+            steps = recipe.steps(name.removeprefix("step "))
+            columns.append(("step ↓", [f"{steps[system]:.2f}" if system in steps else "" for system in recipe.systems]))
         else:
             test, _, key = (name, "", "") if name in sets else name.rpartition(" ")
             columns.append(scores(recipe, test, key))
