@@ -142,25 +142,33 @@ def dictionary_of(types: int) -> Dictionary:
 def dictionaries_of(state: Dict[str, Any], path: Path) -> Dictionaries:
     """The dictionaries with which a model was trained, as far as they are known.
 
-    They are in its configuration. If that is of an earlier version, they may be beside the file ``path``, as in a model
-    folder.
+    They are in its configuration. If that is of an earlier version, or of fairseq's own model, they may be beside the
+    file ``path``, as in a model folder, or in the folder of the data that the training names.
     """
     cfg = configuration_in(state)
-    kept = getattr(cfg, "dictionaries", None)
+    kept = entry(cfg, "dictionaries")
     if kept:
         return {side: Words(str(path), kept[side]) for side in kept}
-    found, sides = {}, list(encodings_of(cfg))
-    task = getattr(state.get("cfg"), "task", None) or state.get("args")
+    names = [name for name in state["model"] if name.endswith(TABLE)]
+    tables = {side: [name for name in names if name.startswith(side)] for side in SIDES}
+    found, sides = {}, [side for side in SIDES if tables[side]]
+    task = entry(state.get("cfg"), "task") or state.get("args")
+    folders = [path.parent, Path(str(entry(task, "data") or path.parent).split(":")[0])]
     for side, option in zip(SIDES, ("source_lang", "target_lang")):
-        file = path.with_name(f"dict.{getattr(task, option, None)}.txt" if len(sides) > 1 else "dict.txt")
-        tables = [table for name, table in state["model"].items() if name.startswith(side) and name.endswith(TABLE)]
-        if side in sides and tables and file.is_file():
+        name = f"dict.{entry(task, option)}.txt" if len(sides) > 1 else "dict.txt"
+        file = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if side in sides and file:
             dictionary = Dictionary.load(str(file))
             if sides == ["encoder"]:
                 dictionary.add_symbol("<mask>")  # as the tasks of masked models do
-            if len(dictionary) == len(tables[0]):
+            if len(dictionary) == len(state["model"][tables[side][0]]):
                 found[side] = Words(str(file), digest(dictionary.symbols))
     return found
+
+
+def entry(settings: Any, name: str) -> Any:
+    """One of settings, which fairseq stores as a dictionary, as a namespace, or as omegaconf's; None without it."""
+    return settings.get(name) if isinstance(settings, dict) else getattr(settings, name, None)
 
 
 def forget_former_flag(cfg: Any) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import copy
 import itertools
+import shutil
 from collections import OrderedDict
 
 import pytest
@@ -11,7 +12,9 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_rope.checkpoints.average import average_checkpoints
+from fairseq_rope.checkpoints.convert import load_whole
 from fairseq_rope.checkpoints.files import CheckpointError
+from fairseq_rope.checkpoints.positions import convert_checkpoint
 from fairseq_rope.loading import Parameters
 from fairseq_rope.options import changes, encodings_of
 
@@ -98,6 +101,29 @@ def test_a_dictionary_of_other_words_is_refused(arch, is_old, tmp_path):
             (others / file.name).write_text("".join(f"v{i} 1\n" for i in range(count)), encoding="utf-8")
         with pytest.raises(ValueError, match=rf"{others} \(.* types, SHA.* {known} \(2[45] types, SHA"):
             loaded(folder, others)
+
+
+@pytest.mark.parametrize("place", ["beside the checkpoint", "in the data"])
+def test_a_model_of_fairseq_has_the_words_of_its_training(place, tmp_path):
+    """Its checkpoint does not tell them, so another dictionary of the same size would train on under other words."""
+    folder, ours, data, others = (tmp_path / name for name in ("run", "ours", "data", "others"))
+    run_folder(folder, "fairseq_transformer_tiny")
+    for made in (ours, data, others):
+        made.mkdir()
+    for file in folder.glob("dict.*"):
+        words = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        (others / file.name).write_text("".join(reversed(words)), encoding="utf-8")
+        if place == "in the data":
+            shutil.move(file, data)
+    state = torch.load(folder / "checkpoint.pt", weights_only=True)
+    state["cfg"]["task"]["data"] = str(data)
+    torch.save(state, folder / "checkpoint.pt")
+    torch.save(convert_checkpoint(load_whole(folder), dict(position="rope")).state, ours / "checkpoint.pt")
+    for file in [*folder.glob("dict.*"), *data.glob("dict.*")]:
+        shutil.copy(file, ours)
+    assert loaded(ours, ours)
+    with pytest.raises(ValueError, match=f"dictionary in {others} .* is not that of {ours}"):
+        loaded(ours, others)
 
 
 def test_a_training_that_starts_from_a_model_of_other_words_says_so(tmp_path):

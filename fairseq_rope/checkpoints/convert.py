@@ -13,6 +13,7 @@
 from pathlib import Path
 from typing import Any, Dict, Mapping, Sequence
 
+from ..loading import configuration_in, dictionaries_of, entry
 from ..positions.rope import LAYOUTS
 from . import fairseq_transformer, positions, rope_layout, vocabulary
 from .configuration import model_configuration
@@ -81,7 +82,7 @@ def change_model(path: Path, fields: Mapping[str, Any], seed: int, dictionaries:
 
 
 def load_whole(path: Path) -> Dict[str, Any]:
-    """A checkpoint, or that of a model folder, all of whose parameters are finite.
+    """A checkpoint, or that of a model folder, all of whose parameters are finite, with its dictionaries' digests.
 
     Raises:
         CheckpointError: it cannot be loaded, or is a part of one.
@@ -91,4 +92,8 @@ def load_whole(path: Path) -> Dict[str, Any]:
     check_finite(state["model"], checkpoint)
     if "shard_metadata" in state:
         raise CheckpointError(f"{checkpoint}: a part of a sharded checkpoint: join the parts first")
+    cfg, words = configuration_in(state), dictionaries_of(state, checkpoint)
+    if words and not entry(cfg, "dictionaries"):
+        digests = {side: own.digest for side, own in words.items()}
+        (cfg if isinstance(cfg, dict) else vars(cfg)).update(dictionaries=digests)
     return state

@@ -145,12 +145,16 @@ class Training:
     def checkpoint(self) -> Dict[str, Any]:
         """The checkpoint of ``--from``; raises Failure if it is missing, or cannot be loaded."""
         from fairseq_rope.checkpoints.convert import load_whole
+        from fairseq_rope.loading import configuration_in, entry
 
         self._check_start()
         if self.args.start.is_dir():
             settings.averaged(self.args.start)
         with as_failure():
-            return load_whole(self.start)
+            state = load_whole(self.start)
+        if not entry(configuration_in(state), "dictionaries"):
+            say(f"{self.start}: its dictionaries (dict.*.txt) are not beside it: the words of the data are not compared")
+        return state
 
     def _check_start(self) -> None:
         """Raises Failure if there is no checkpoint of ``--from``."""
