@@ -7,7 +7,7 @@ trainings. Else it draws sentences alone, and finds differences between two trai
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean as mean
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, FrozenSet, List, Optional, Sequence, Tuple
 
 from ..scoring import statistics
 from ..scoring.metrics import METRICS
@@ -16,6 +16,9 @@ from .systems import SystemResults
 
 LEVEL = 0.05
 """A difference is significant if p is below this."""
+
+LOWEST = 1.0
+"""BLEU below which trainings hardly vary, whatever their system."""
 
 FEWEST = 20
 """Sentences that a range of lengths needs to be shown."""
@@ -67,11 +70,11 @@ def choose_baseline(systems: Sequence[SystemResults], arch: str = "") -> Optiona
 def compare(
     system: SystemResults, other: SystemResults, test: str, metric: str = BLEU, systems: Sequence[SystemResults] = ()
 ) -> Optional[Difference]:
-    """The difference of one system to another on a test set: over all trainings where it is known from ``systems`` (all
-    of the recipe) how much trainings differ; else over the common seeds, None if there are none."""
+    """The difference of one system to another on a test set, over all trainings if ``systems``, all of the recipe, tell
+    how much trainings differ. Else, and of the same trainings, it is over the common seeds; None without one."""
     scores, others = (each.scores(test, metric) for each in (system, other))
-    spreads = _spreads(system, other, test, systems) if metric == BLEU else []
-    over_trainings = any(each.freedom for each in spreads)
+    spreads = _spreads(system, other, test, systems) if metric == BLEU and not _are_same(system, other) else []
+    over_trainings = any(each.squares for each in spreads)
     if not over_trainings:
         common = [seed for seed in scores if seed in others]
         scores, others = ({seed: known[seed] for seed in common} for known in (scores, others))
@@ -95,19 +98,26 @@ def _spreads(
 ) -> List[statistics.Spread]:
     """How much BLEU varies over seeds on a test set: of the two compared, then of all others of the recipe.
 
-    Of trainings that were averaged or searched in several ways, only the system with most of them counts.
+    A training that was averaged or searched in several ways counts once. Others near 0 BLEU, which cannot vary, do not.
     """
-    if not systems:
-        return []
+    chosen = [system, other]
+    for each in sorted(systems, key=lambda each: -len(each.scores(test, BLEU))):
+        scores = each.scores(test, BLEU)
+        counted = [one for one in chosen if len(one.scores(test, BLEU)) > 1]
+        if len(scores) > 1 and mean(scores.values()) >= LOWEST and not any(_are_same(each, one) for one in counted):
+            chosen.append(each)
+    return [_spread(each, test) for each in chosen] if systems else []
 
-    def training(each: SystemResults) -> Tuple[str, str]:
-        return each.arch, str(each.results[0].curve["train"])
 
-    most = {training(each): each for each in sorted(systems, key=lambda each: len(each.runs))}
-    for each in (system, other):
-        if len(each.runs) > 1:
-            most.pop(training(each), None)
-    return [_spread(each, test) for each in (system, other, *most.values())]
+def _are_same(one: SystemResults, other: SystemResults) -> bool:
+    """Whether two systems have a training in common, which was averaged or searched in two ways."""
+    return not _trainings(one).isdisjoint(_trainings(other))
+
+
+@cache
+def _trainings(system: SystemResults) -> FrozenSet[Tuple[str, str]]:
+    """What tells the trainings of a system from others: the learning curves."""
+    return frozenset((result.arch, str(result.curve["train"])) for result in system.results)
 
 
 @cache

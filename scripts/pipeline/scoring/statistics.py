@@ -24,7 +24,7 @@ BUCKETS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 75), (76, 100),
 SAMPLES, SEED = 1000, 12345
 """Of the bootstrap, as sacrebleu has them."""
 
-DEVIATIONS = 20
+DEVIATIONS = 100
 """How often each sample of sentences draws how trainings deviate."""
 
 ROUNDED = 0.0051
@@ -99,7 +99,7 @@ def spread(scores: Sequence[float], resampled: Sequence[Samples]) -> Spread:
     """Of the trainings of one system, from their BLEU and their :func:`resampled_bleu`."""
     squares = np.square(np.subtract(scores, np.mean(scores))).sum()
     explained = np.subtract(resampled, np.mean(resampled, axis=0)).var(axis=1).sum()
-    return Spread(float(squares), float(explained), len(scores) - 1)
+    return Spread(float(squares) if squares > 1e-9 else 0.0, float(explained), len(scores) - 1)  # rounding of the mean
 
 
 def pooled(spreads: Sequence[Spread]) -> Tuple[float, float, int]:
@@ -115,11 +115,12 @@ def pooled(spreads: Sequence[Spread]) -> Tuple[float, float, int]:
 def draw_variances(spreads: Sequence[Spread], count: int, numbers: np.random.Generator) -> List[Samples]:
     """For each of the first two systems, ``count`` variances that its trainings may have, ``(count,)``.
 
-    Few trainings estimate a variance poorly, and systems do not all vary alike. As in a moderated t test (Smyth,
-    Statistical Applications in Genetics and Molecular Biology 3(1), 2004), the variances of the systems come from one
-    scaled inverse chi-squared distribution, so the more alike they look, the more does each system learn from the
-    others. Its scale and its degrees of freedom d are drawn from their posterior: the prior is flat in the logarithm of
-    the scale and in sqrt(2 / d), which is about the deviation of the variances' logarithm, from 0.1 to 1.4.
+    Few trainings estimate a variance poorly, and systems do not all vary alike. As in the model of the moderated t test
+    (Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004), the variances of the systems come
+    from one scaled inverse chi-squared distribution, so the more alike they look, the more does each system learn from
+    the others. Its scale and its degrees of freedom d are drawn from their posterior. The prior is flat in the
+    logarithm of the scale, and in sqrt(2 / d) from 0.1 to 1.4: for large d, the deviation of the variances' logarithm.
+    The limit 1.4, for variances that differ most, is an assumption.
     """
     varied = np.array([(each.squares, each.freedom) for each in spreads if each.squares])
     squares, freedom = varied.T[..., None, None]  # (systems, 1, 1)
@@ -140,13 +141,14 @@ def hierarchical_bootstrap(
 ) -> Tuple[float, Tuple[float, float]]:
     """How sure a difference in BLEU is, over sentences and over trainings.
 
-    Each of 1,000 samples draws sentences, and 20 times how far the means of the trainings deviate, which it adds, and
-    once more with the other sign.
+    Each of 1,000 samples draws sentences, and :data:`DEVIATIONS` times how far the two means over trainings deviate,
+    which it adds with both signs. The variance of a mean is that of a training beyond the sentences, divided by their
+    number.
 
     Args:
         one, other: :func:`resampled_bleu` of each training of two systems.
         difference: of the two means, on all sentences.
-        spreads: of the trainings of these two systems, then of others; if none has several: sentences alone are drawn.
+        spreads: of the trainings of these two systems, then of others; if none varies, sentences alone are drawn.
 
     Returns:
         The p value, two-sided: how often a sample is at least as far from the middle as the difference is from 0. And

@@ -153,7 +153,7 @@ class Training:
         with as_failure():
             state = load_whole(self.start)
         if not entry(configuration_in(state), "dictionaries"):
-            say(f"{self.start}: its dictionaries (dict.*.txt) are not beside it: the words of the data are not compared")
+            say(f"{self.start} has no dictionaries (dict.*.txt) beside it: the words of the data are not compared")
         return state
 
     def _check_start(self) -> None:

@@ -104,6 +104,6 @@ def test_a_table_tells_what_one_seed_cannot_and_which_scores_have_fewer_seeds(tm
         result(tmp_path, arch, 1, test=rate, test_x4=rate)
     (row, *_) = filled(tmp_path, read_report([tmp_path]), "scores small: test_x4, p")[2:]
     assert row.endswith("(text alone) |") and "** |" in row
-    result(tmp_path, ROTARY, 2, test=0.1)
+    result(tmp_path, ROTARY, 2, test=0.2)
     (row, *_) = filled(tmp_path, read_report([tmp_path]), "scores small: test_x4, p")[2:]
     assert "alone" not in row and "** (1) |" in row
