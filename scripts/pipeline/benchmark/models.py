@@ -19,7 +19,7 @@ MEAN_LENGTH = 28
 """Tokens of a mean sentence of WMT14 English-German in 37,000 subwords, with ``</s>``."""
 
 POOL = 20000
-"""This many sentences are sorted by length, as fairseq does it; the batch comes from their middle."""
+"""This many sentences at least are sorted by length, as fairseq does it; the batch comes from their middle."""
 
 TEXT_LENGTH = 512
 """Tokens of a block of running text, as BERT and both papers have them."""
@@ -120,12 +120,12 @@ def common_size(archs: Iterable[str]) -> str:
     return sizes[0] if sizes else "base"
 
 
-def _wmt_lengths() -> Tuple[np.ndarray, np.ndarray]:
-    """Lengths of :data:`POOL` pairs, source and target, sorted by both."""
+def _wmt_lengths(pool: int = POOL) -> Tuple[np.ndarray, np.ndarray]:
+    """Lengths of so many pairs, source and target, sorted by both."""
     random = np.random.default_rng(1)
     sigma = 0.55
-    target = np.exp(random.normal(np.log(MEAN_LENGTH) - sigma**2 / 2, sigma, POOL))
-    source = target * np.exp(random.normal(0, 0.15, POOL))
+    target = np.exp(random.normal(np.log(MEAN_LENGTH) - sigma**2 / 2, sigma, pool))
+    source = target * np.exp(random.normal(0, 0.15, pool))
     target, source = (side.round().clip(3, 150).astype(int) for side in (target, source))
     order = np.lexsort((target, source))
     return source[order], target[order]
@@ -133,9 +133,9 @@ def _wmt_lengths() -> Tuple[np.ndarray, np.ndarray]:
 
 def _similar_lengths(sentences: int) -> List[Tuple[int, int]]:
     """Source and target lengths of pairs that fairseq would put into one batch."""
-    source, target = _wmt_lengths()
+    source, target = _wmt_lengths(pool := max(POOL, 250 * sentences))
     middle = sum(np.searchsorted(source, MEAN_LENGTH, side) for side in ("left", "right")) // 2
-    first = min(max(0, middle - sentences // 2), POOL - sentences)
+    first = min(max(0, middle - sentences // 2), pool - sentences)
     chosen = slice(first, first + sentences)
     return list(zip(source[chosen].tolist(), target[chosen].tolist()))
 

@@ -32,6 +32,8 @@ def test_a_batch_is_that_of_the_manual():
     assert batch["target"].ne(words.pad()).sum(dim=1).unique().numel() > 1
     assert torch.equal(batch["target"], make_batch("translation", words, tokens=2044)["target"])
     assert make_batch("translation", words, sentences=5, length=7)["target"].shape == (5, 7)
+    large = about(make_batch("translation", words, tokens=25000), words.pad())
+    assert float(large["padding"].rstrip("%")) < 5, "a large one, as fairseq makes it of a large corpus"
 
 
 def test_operations_are_two_for_each_weight_that_a_token_passes():
