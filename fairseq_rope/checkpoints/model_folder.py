@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from .. import hub
-from ..loading import DictionaryError
+from ..loading import DictionaryError, entry
 from . import multilingual
 from .files import CheckpointError, check_finite, load_checkpoint
 from .multilingual import Direction
@@ -199,7 +199,7 @@ def _dictionary(folder: Path, state: Dict[str, Any], masked: bool) -> Dictionary
 
 def task_options(state: Dict[str, Any]) -> Dict[str, Any]:
     """The task's options in a loaded checkpoint, in an old one among all others; none of an odd one."""
-    return _entries(_entries(state.get("cfg")).get("task")) or _entries(state.get("args"))
+    return _entries(entry(state.get("cfg"), "task")) or _entries(state.get("args"))
 
 
 def _entries(settings: Any) -> Dict[str, Any]:

@@ -23,13 +23,13 @@ from .models import (
     Batch,
     about,
     build_model,
-    common_size,
     configure,
     dictionary,
     flops,
     make_batch,
     make_task,
     same_parameters,
+    size_of,
 )
 
 BEAM, LENPEN = 4, 0.6
@@ -60,7 +60,7 @@ class Systems:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.words: Dictionary = dictionary(args.vocabulary)
-        self.stock_arch = f"{REFERENCE}_{common_size(args.archs)}"
+        self.stock_arch = f"{REFERENCE}_{size_of(args.archs)}"
         """fairseq's own transformer of their size, the model of the candidate ``stock``."""
         self.stock = self.build(self.stock_arch)
         length = str(args.length)

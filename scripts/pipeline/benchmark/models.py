@@ -108,7 +108,7 @@ def make_batch(task: str, words: Dictionary, tokens: int = 0, sentences: int = 0
     return _blocks(words, sentences, length, masked=task == "masked_lm")
 
 
-def common_size(archs: Iterable[str]) -> str:
+def size_of(archs: Iterable[str]) -> str:
     """The size that these architectures of this package have, ``base`` without one; fairseq's own do not count.
 
     Raises:

@@ -1,6 +1,7 @@
 """One training step with fairseq's own ``Trainer``: forward, loss, backward, gradient norm, optimizer."""
 
 import argparse
+import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
@@ -13,17 +14,7 @@ from ..settings import words_in
 from ..tasks import TASKS
 from ..training.fairseq_options import parse
 from .measuring import PRECISIONS, compared, interleaved, peak_memory, peaks, profiled
-from .models import (
-    about,
-    build_model,
-    common_size,
-    configure,
-    dictionary,
-    flops,
-    make_batch,
-    make_task,
-    same_parameters,
-)
+from .models import about, build_model, configure, dictionary, flops, make_batch, make_task, same_parameters, size_of
 
 COMPILED = "+compile"
 
@@ -115,10 +106,9 @@ def loss_of_step(trainer: Trainer, batch: Dict[str, Any]) -> float:
 def run(args: argparse.Namespace) -> Dict[str, Any]:
     """Measures training steps against the baseline's; also returns each candidate's loss in the last step."""
     texts = dict.fromkeys([args.baseline, *(args.archs or TASKS[args.task].archs)])
-    candidates = [Candidate.parse(text, args.task, args.precision) for text in texts]
-    if any(text.startswith("stock") for text in texts):
-        of_size = common_size(candidate.arch for candidate in candidates)
-        candidates = [Candidate.parse(text, args.task, args.precision, of_size) for text in texts]
+    archs = [re.split("[:@+]", text)[0] for text in texts]
+    size_of_stock = size_of(archs) if "stock" in archs else "base"
+    candidates = [Candidate.parse(text, args.task, args.precision, size_of_stock) for text in texts]
     batch = batch_of(args)
     trainers: Dict[str, Trainer] = {}
     for candidate in candidates:

@@ -85,11 +85,12 @@ def compare(
         return Difference(own, theirs, sign=sign)
     one, two = ([_resampled(each, test, seed) for seed in known] for each, known in ((system, scores), (other, others)))
     p, middle = statistics.hierarchical_bootstrap(one, two, mean(own) - mean(theirs), spreads)
-    signature = f"sentences|n:{statistics.SAMPLES}|seed:{statistics.SEED}"
+    drawn = "sentences"
     if over_trainings:
         total, explained, freedom = statistics.pooled(spreads)
-        known = f"variance:{total:.3f}|by sentences:{explained:.3f}|freedom:{freedom}|draws:{statistics.DEVIATIONS}"
-        signature = signature.replace("sentences", f"sentences and trainings|{known}", 1)
+        drawn += f" and trainings|variance:{total:.3f}|by sentences:{explained:.3f}|freedom:{freedom}"
+        drawn += f"|draws:{statistics.DEVIATIONS}"
+    signature = f"{drawn}|n:{statistics.SAMPLES}|seed:{statistics.SEED}"
     return Difference(own, theirs, p, middle, sign, signature, over_trainings)
 
 
