@@ -69,10 +69,15 @@ def _let_half_precision_run(args: Any) -> None:
 
     With ``--bf16``, fairseq expects a TPU, and fails on a GPU or a CPU. With ``--fp16``, it keeps the fp32 parameters
     in one tensor for each CUDA device, which a CPU lacks.
+
+    Raises:
+        ValueError: ``--amp`` together with ``--bf16``, where fairseq would train parameters that are bf16 themselves.
     """
+    if getattr(args, "amp", False) and getattr(args, "bf16", False):
+        raise ValueError("--amp and --bf16 cannot be combined: leave one of them out")
     if getattr(args, "bf16", False) and getattr(args, "tpu", False) and importlib.util.find_spec("torch_xla") is None:
         args.tpu = False
-    if getattr(args, "fp16", False) and not torch.cuda.is_available():
+    if getattr(args, "fp16", False) and (getattr(args, "cpu", False) or not torch.cuda.is_available()):
         args.fp16_no_flatten_grads = True
 
 

@@ -35,8 +35,8 @@ def joins_processes(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def call_main(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
         join_processes(cfg)
-        if os.environ.get("WORLD_SIZE") == "1":
-            os.environ.pop("MASTER_ADDR", None)  # by which fairseq knows torchrun
+        if os.environ.get("WORLD_SIZE") == "1" and os.environ.pop("MASTER_ADDR", None):  # fairseq knows torchrun by it
+            _replace(cfg, distributed_world_size=1)  # not one process for each GPU
         if cfg.optimizer is not None:
             check_alignments(cfg)
             if cfg.distributed_training.distributed_world_size > 1:

@@ -27,6 +27,9 @@ RESERVED = (
 """Flags of fairseq-train that the scripts set themselves, that would contradict the settings of the run, or that would
 end it between two checkpoints, where another machine would not."""
 
+HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
+"""Flags that train in another precision than fp32."""
+
 BEGIN_WITH = ("--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path")
 """Flags that name files with first values of parameters."""
 

@@ -110,19 +110,29 @@ def test_beams_that_share_keys_equal_fairseqs_attention_with_repeated_keys(dtype
                 torch.testing.assert_close(actual, expected, rtol=10 * tolerance, atol=tolerance)
 
 
+def learned(layer, queries, keys, device, dtype=torch.float32):
+    """The output for pairs of which two have padding, and the gradients of what is given and of the parameters."""
+    torch.manual_seed(2)
+    query, encoder = (torch.randn(*size, device=device, dtype=dtype) for size in ((queries, 3, 16), (keys, 3, 12)))
+    padding = torch.arange(keys, device=device) >= torch.tensor([[keys], [keys - 2], [1]], device=device)
+    query, encoder = query.requires_grad_(), encoder.requires_grad_()
+    output = layer.train().to(dtype)(query, encoder, encoder, padding, need_weights=False, static_kv=True)[0]
+    output.square().sum().backward()
+    return [output, *(each.grad for each in (query, encoder, *layer.parameters()))]
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_long_pairs_learn_as_in_fairseqs_attention(device):
     for queries, keys in ((SHORT + 1, 61), (3, 5)):
-        ours, stock = (layer.train() for layer in attentions(device))
-        query, encoder = torch.randn(queries, 3, 16, device=device), torch.randn(keys, 3, 12, device=device)
-        padding = torch.arange(keys, device=device) >= torch.tensor([[keys], [keys - 2], [1]], device=device)
-        given = [(query.clone().requires_grad_(), encoder.clone().requires_grad_()) for _ in range(2)]
-        outputs = [
-            layer(q, x, x, padding, need_weights=False, static_kv=True)[0]
-            for layer, (q, x) in zip((ours, stock), given)
-        ]
-        for output in outputs:
-            output.square().sum().backward()
-        learned = [[each.grad for each in (*pair, *layer.parameters())] for layer, pair in zip((ours, stock), given)]
-        torch.testing.assert_close([outputs[0], *learned[0]], [outputs[1], *learned[1]], rtol=1e-3, atol=3e-3)
-        assert torch.equal(*outputs) == (queries == 3)
+        ours, stock = (learned(layer, queries, keys, device) for layer in attentions(device))
+        torch.testing.assert_close(ours, stock, rtol=1e-3, atol=3e-3)
+        assert torch.equal(ours[0], stock[0]) == (queries == 3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_long_pairs_in_half_precision_round_no_more_than_in_fairseqs_attention(dtype, device):
+    results = [learned(layer, SHORT + 1, 61, device, dtype) for layer in attentions(device)]
+    exact = learned(attentions(device)[1], SHORT + 1, 61, device)
+    ours, stock = ([(x.float() - y).norm() for x, y in zip(each, exact)] for each in results)
+    assert all(error < 3 * allowed for error, allowed in zip(ours, stock))

@@ -13,7 +13,7 @@ from fairseq.trainer import Trainer
 from pipeline.training import worker
 
 from ..commands import SMALL
-from ..helpers import same, task
+from ..helpers import DEVICES, same, task
 from .test_criterion import sample
 
 FUSED = "--criterion fused_label_smoothed_cross_entropy --optimizer fused_adam".split()
@@ -23,7 +23,7 @@ STOCK = "--criterion label_smoothed_cross_entropy --optimizer adam".split()
 @functools.cache
 def configuration(*flags):
     """To be copied: fairseq's parsers take half a second."""
-    words = ["no-data", "--arch", "roformer_tiny", *SMALL, "--cpu", "--distributed-world-size", "1", *flags]
+    words = ["no-data", "--arch", "roformer_tiny", *SMALL, "--distributed-world-size", "1", *flags]
     words += ["--label-smoothing", "0.1", "--lr", "1e-2", "--adam-betas", "(0.9, 0.98)", "--weight-decay", "0.01"]
     # epsilon of a size that keeps noise from becoming updates: some gradients are zero but for rounding
     words += ["--adam-eps", "1e-4", "--dropout", "0"]
@@ -32,8 +32,8 @@ def configuration(*flags):
     return convert_namespace_to_omegaconf(args)
 
 
-def trainer(own, *flags, seed=1):
-    cfg = copy.deepcopy(configuration(*own, *flags))
+def trainer(own, *flags, seed=1, device="cpu"):
+    cfg = copy.deepcopy(configuration(*own, *flags, *(["--cpu"] if device == "cpu" else [])))
     utils.set_torch_seed(seed)
     dictionary = task().target_dictionary
     that = TranslationTask(cfg.task, dictionary, dictionary)
@@ -57,10 +57,11 @@ def test_five_updates_of_fairseqs_trainer_equal_stocks(flags):
     assert logs[0]["loss"] == pytest.approx(logs[1]["loss"], rel=1e-5)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", ["--bf16", "--fp16"])
-def test_updates_in_half_precision_are_close_to_stocks(precision):
+def test_updates_in_half_precision_are_close_to_stocks(precision, device):
     flags = [precision, "--fp16-init-scale", "4", "--share-all-embeddings"]
-    ours, stock = (trainer(own, *flags) for own in (FUSED, STOCK))
+    ours, stock = (trainer(own, *flags, device=device) for own in (FUSED, STOCK))
     losses = [[each.train_step([sample()])["loss"] for _ in range(8)] for each in (ours, stock)]
     assert losses[0] == pytest.approx(losses[1], rel=2e-2)
     assert losses[0][-1] < 0.9 * losses[0][0]
@@ -76,10 +77,11 @@ def test_a_loss_that_overflows_is_scaled_anew_in_a_training_that_fails_without_m
     assert made.get_num_updates() == 1 and not norms
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision, own", [("--fp16", FUSED), ("--bf16", STOCK)])
-def test_a_training_in_half_precision_goes_on_with_the_parameters_in_fp32(precision, own):
+def test_a_training_in_half_precision_goes_on_with_the_parameters_in_fp32(precision, own, device):
     flags = [precision, "--fp16-init-scale", "4", "--share-all-embeddings"]
-    whole, part, continued, other = (trainer(own, *flags, seed=seed) for seed in (1, 1, 2, 3))
+    whole, part, continued, other = (trainer(own, *flags, seed=seed, device=device) for seed in (1, 1, 2, 3))
     for _ in range(2):
         whole.train_step([sample()])
         part.train_step([sample()])

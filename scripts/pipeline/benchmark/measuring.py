@@ -1,6 +1,7 @@
 """Measures time, memory and the rate of matrix products; candidates take turns, so that the machine's moods cancel."""
 
 import contextlib
+import gc
 import logging
 import math
 import os
@@ -138,6 +139,7 @@ def _matmul_peak(dtype: torch.dtype, device: torch.device) -> float:
 def peak_memory(build: Callable[..., Callable[[], Any]], device: torch.device, *arguments: Any) -> Dict[str, float]:
     """Peak memory of the first steps that ``build(*arguments)`` makes, a function of a module, in a new process: in all
     and above the memory before the steps. On a CPU it is that of the process; on a GPU, that of the tensors there."""
+    gc.collect()  # models have cycles
     torch.cuda.empty_cache()
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=quiet) as pool:
         return pool.submit(_measure_memory, build, device, torch.get_num_threads(), *arguments).result()

@@ -166,8 +166,6 @@ class FineTuning(Experiment):
 
     def _launch(self, folder: Path, flags: Flags) -> None:
         """Trains, and writes the record and the predictions; the checkpoint goes."""
-        import torch
-
         from .predict import predict
 
         checkpoints, log, words = folder / "checkpoints", folder / "train.log", words_in(flags)
@@ -180,7 +178,6 @@ class FineTuning(Experiment):
         command += ["--finetune-from-model", str(self.pretrained.checkpoint), "--save-interval", str(self.epochs)]
         command += ["--save-interval-updates", "1000000", "--no-epoch-checkpoints", "--no-save-optimizer-state"]
         command += ["--disable-validation", "--log-format", "json", "--log-interval", "10", *words]
-        command += ["--distributed-world-size", "1"] if torch.cuda.device_count() > 1 else []
         updates, smaller = int(flags["--total-num-update"][0]), "give a recipe with a smaller batch"
         launch.train(launch.Machines(), 1, command, log, updates, f"{self.task.name} {folder.name}", smaller)
         predictions = predict(checkpoints / LAST, self.data)

@@ -11,6 +11,7 @@ from ..results import Result
 from ..scoring.metrics import first_metric
 from ..scoring.scored import BLEU, Scored
 from ..scoring.statistics import bleu, rows
+from ..settings import HALVES
 
 SEED = re.compile(r"--seed \S+")
 DATA = re.compile(r"^data .*", re.MULTILINE)
@@ -21,7 +22,6 @@ TASK = re.compile(r"^finetune .*?(?=epochs|$)", re.MULTILINE)
 CHOSEN = re.compile(r"learning rate (\S+)")
 """In the settings of the scores of a fine-tuning."""
 
-HALVES = {"--fp16", "--bf16", "--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}
 VALIDATION = "valid"
 """fairseq's name of the validation set."""
 

@@ -116,7 +116,8 @@ class Training:
             del flags["--share-all-embeddings"]
             flags["--share-decoder-input-output-embed"] = []
         self.arch = flags["--arch"][0]
-        self.flags: Flags = {**flags, **given}
+        others = settings.HALVES if settings.HALVES & set(given) else ()  # a training has one precision
+        self.flags: Flags = {**{name: flags[name] for name in flags if name not in others}, **given}
         if self.flags.get("--lr-scheduler") == ["polynomial_decay"]:
             self.flags.setdefault("--total-num-update", [str(self.max_update)])
 
@@ -271,12 +272,13 @@ class Training:
         """
         import torch
 
-        gpus = torch.cuda.device_count()
+        gpus = self._gpus
         processes = self.args.processes or (max(gpus, 1) if self.target_tokens else 1)  # a batch for each is an update
         if 0 < gpus < processes:
             raise Failure(f"--processes is {processes}, but there are {gpus} GPUs")
         devices, flags = self.machines.nodes * processes, []
-        in_bf16 = bool(self.recipe.train.get("bf16-on-gpu")) and gpus > 0 and torch.cuda.get_device_capability()[0] >= 8
+        in_bf16 = bool(self.recipe.train.get("bf16-on-gpu")) and not settings.HALVES & set(self.flags)
+        in_bf16 = in_bf16 and gpus > 0 and torch.cuda.get_device_capability()[0] >= 8
         if checkpoints.newest_updates(self.folder) and not self._is_another():  # its optimizer is of one precision
             in_bf16 = "--bf16" in read_record(self.out).batch.split()
         if in_bf16:
@@ -287,9 +289,16 @@ class Training:
             (multiple,) = self.flags.get("--required-batch-size-multiple", [str(MULTIPLE)])
             sizes = (self.target_tokens, devices, self.device_tokens, int(multiple))
             flags += choose_flags(self.data / "bin", languages, *sizes)
-        if gpus > 1 and devices == 1:
+        if devices == 1 and torch.cuda.device_count() > 1:  # without torchrun, the command would take all
             flags += ["--distributed-world-size", "1"]
         return processes, flags
+
+    @property
+    def _gpus(self) -> int:
+        """The number of GPUs that the training may use: none with ``--cpu``."""
+        import torch
+
+        return 0 if "--cpu" in self.flags else torch.cuda.device_count()
 
     def _join(self, command: Sequence[str], processes: int) -> None:
         """Trains on a further machine, once the first one has begun."""
@@ -331,13 +340,11 @@ class Training:
 
     def _products(self, continues: bool) -> str:
         """The library for products on CPUs, which rounds as before in a run that continues; empty on GPUs."""
-        import torch
-
         from fairseq_rope import products
 
-        if torch.cuda.is_available():
+        if self._gpus:
             return ""
-        if not {"--bf16", "--fp16", "--amp"} & set(self.flags) and (speed := products.speed_of_bf16()) > WORTH_SAYING:
+        if not settings.HALVES & set(self.flags) and (speed := products.speed_of_bf16()) > WORTH_SAYING:
             say(f"products are {speed:.1f} times as fast in bf16 on this processor: `-- --bf16` trains in it")
         before = read_record(self.out).products if continues else ""
         return products.required() or before or products.library()

@@ -123,6 +123,11 @@ def test_a_batch_is_chosen_once(data):
         training(data, "--recipe", "demo", "--device-tokens", 600)
 
 
+def test_a_precision_takes_the_place_of_the_recipes(data):
+    words = training(data, "--recipe", "documents", "--", "--amp").settings.split()
+    assert "--amp" in words and "--bf16" not in words
+
+
 def test_a_language_model_has_no_target_tokens_not_those_of_its_recipe_either(data):
     recipe = data.parent / "lm.toml"
     recipe.write_text('extends = "lm_books"\n[train]\ntarget-tokens = 600\n')

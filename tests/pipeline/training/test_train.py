@@ -120,7 +120,11 @@ def test_a_run_has_the_name_of_the_training_in_its_recipe_only_if_it_begins_with
 
 @pytest.mark.parametrize(
     ("flags", "message"),
-    [(["--drpout", "0.3"], r"--drpout 0\.3"), (["--shaw-clip", "3"], "--shaw-clip belongs to the encoding shaw")],
+    [
+        (["--drpout", "0.3"], r"--drpout 0\.3"),
+        (["--shaw-clip", "3"], "--shaw-clip belongs to the encoding shaw"),
+        (["--amp", "--bf16"], "--amp and --bf16"),
+    ],
 )
 def test_what_fairseq_train_would_refuse_is_refused_before_anything_is_written(data, trainings, flags, message):
     training(data).run()
