@@ -31,7 +31,7 @@ keep_memory() {
 }
 
 # The comment at the head of the calling script is its help.
-show_help() { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p}}' "$0"; exit 0; }
+show_help() { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;p;};}' "$0"; exit 0; }
 
 # The tools of the environment; an installed one comes first.
 use_environment() {

@@ -13,13 +13,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 [[ ${1:-} != --help && ${1:-} != -h ]] || show_help
 (($# == 0)) || { printf '%s: error: unknown option %q (see %s --help)\n' "$SCRIPT" "$1" "$SCRIPT" >&2; exit 2; }
-if [[ ! -x $VENV/bin/python || -n ${PYTHON:-} ]]; then
+if [[ -n ${PYTHON:-} ]] || ! "$VENV/bin/python" -Ic 'import pip' 2>/dev/null; then  # a killed call leaves half of one
   for python in ${PYTHON:-python3.12 python3}; do  # pyenv's python3.12 may be a stub, Debian's may lack ensurepip
     ! "$python" -Ic 'import sys, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || break
   done
   "$python" -I -m venv "$VENV" || die "$python makes no environment: install Python 3.10 or later with venv, or set PYTHON"
 fi
-wanted="$("$VENV/bin/python" -V) $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | sha256sum)"
+wanted="$("$VENV/bin/python" -V) $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | cksum)"
 { IFS= read -r before; IFS= read -r extras; IFS= read -r owner; } 2>/dev/null <"$VENV/installed" || true
 if [[ ${before:-} == "$wanted" && ${EXTRAS:-$extras} == "$extras" && -d ${owner:-} ]]; then
   [[ $owner == "$ROOT" ]] || say "its command fairseq-rope is that of $owner"

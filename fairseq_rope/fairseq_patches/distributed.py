@@ -35,7 +35,7 @@ def joins_processes(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def call_main(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
         join_processes(cfg)
-        if os.environ.get("WORLD_SIZE") == "1" and os.environ.pop("MASTER_ADDR", None):  # fairseq knows torchrun by it
+        if os.environ.get("WORLD_SIZE") == "1" and os.environ.pop("MASTER_ADDR", ""):  # by which fairseq knows torchrun
             _replace(cfg, distributed_world_size=1)  # not one process for each GPU
         if cfg.optimizer is not None:
             check_alignments(cfg)
@@ -64,7 +64,7 @@ def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> Non
     on_cpu = cfg.common.cpu or not torch.cuda.is_available()
     world_size = int(environ.get("WORLD_SIZE", 1))
     if world_size == 1:
-        if on_cpu:
+        if on_cpu and "WORLD_SIZE" not in environ:
             _refuse_other_launchers(environ)
         return
     missing = [name for name in NEEDED if name not in environ]

@@ -6,4 +6,5 @@ from importlib import import_module
 from .command import run
 
 if __name__ == "__main__":
-    run(import_module(f"pipeline.{sys.argv.pop(1)}").main)
+    name = sys.argv.pop(1)
+    run(lambda argv: import_module(f"pipeline.{name}").main(argv))

@@ -178,6 +178,8 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
         _end_by(signal.SIGPIPE)
     except Failure as error:
         sys.exit(f"{script_name()}: error: {error}")
+    except ModuleNotFoundError as error:
+        sys.exit(f"{script_name()}: error: {error}: run scripts/install.sh, or pip install -e '.[scripts]' here")
     except OSError as error:
         _drop_output()
         sys.exit(f"{script_name()}: error: {_reason(error)}")

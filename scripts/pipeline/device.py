@@ -1,4 +1,4 @@
-"""GPUs for runs that share a machine."""
+"""GPUs and threads for runs that share a machine."""
 
 import os
 import tempfile
@@ -23,6 +23,13 @@ def visible() -> List[str]:
 def folder() -> Path:
     """The folder of locks for this user's commands on this machine, or within this job of a cluster."""
     return Path(tempfile.gettempdir()) / f"fairseq_rope-{os.getuid()}" / os.environ.get("SLURM_JOB_ID", "gpus")
+
+
+def threads(processes: int = 1) -> str:
+    """The threads of each of so many processes on this machine; torchrun would give one to each of several."""
+    import torch
+
+    return os.environ.get("OMP_NUM_THREADS") or str(max(torch.get_num_threads() // processes, 1))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import io
 import os
 import shlex
 import textwrap
+import time
 from pathlib import Path
 from typing import List, Sequence
 
@@ -136,7 +137,8 @@ class Sweep:
             lines.join(str(first), str(self.out / "joined" / name), langs, count)
         main = prepare_text.main if self.recipe.task.is_text else prepare.main
         main([*self.prepare_options, *(["--workers", str(self.args.workers)] if self.args.workers else [])])
-        (self.data / NAME).touch()  # newer than the raw text
+        newest = max([time.time_ns(), *(file.stat().st_mtime_ns for file in self._texts)])
+        os.utime(self.data / NAME, ns=(newest, newest))  # newer than the raw text, also if clocks differ
 
     @property
     def prepare_options(self) -> List[str]:
@@ -162,6 +164,13 @@ class Sweep:
                 stack.enter_context(contextlib.suppress(Failure, OSError))
             build.main(self.report_options)
 
+    @property
+    def _texts(self) -> List[Path]:
+        """The files of the raw text that are there."""
+        sets = [self.raw / name for name in (self.recipe.data.train, self.recipe.data.valid, *self.recipe.data.tests)]
+        files = [file for path in sets for file in (path, *path.parent.glob(f"{path.name}.*"))]
+        return [file for file in files if file.exists()]
+
     def _is_prepared_otherwise(self) -> bool:
         """Whether the data were prepared of other files or with other options than the recipe has, or text is newer."""
         prepared, own = self.data / NAME, self.prepare_options
@@ -170,9 +179,7 @@ class Sweep:
         options = shlex.split(read_json(prepared).get("command", ""))[1:]
         if not self.raw.is_dir() and "--out" in options:  # without text, which files they were does not count
             options, own = (words[words.index("--out") + 2 :] for words in (options, own))
-        sets = [self.raw / name for name in (self.recipe.data.train, self.recipe.data.valid, *self.recipe.data.tests)]
-        files = [file for path in sets for file in (path, *path.parent.glob(f"{path.name}.*"))]
-        newer = any(file.exists() and file.stat().st_mtime > prepared.stat().st_mtime for file in files)
+        newer = any(file.stat().st_mtime_ns > prepared.stat().st_mtime_ns for file in self._texts)
         return newer or options[: len(own)] != own or options[len(own) :][:1] not in ([], ["--workers"])
 
     def unfinished(self) -> List[Experiment]:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,8 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
     assert fresh.unfinished() == [second]
     main([*map(str, options), "--out", str(fresh.out), "--only", "train", "--run", "roformer_tiny/seed1"])
     assert not fresh.out.exists()  # the Snakefile plans more than there is to do if it cannot tell
+    later = time.time() + 3600
+    os.utime(text / "test.en", (later, later))  # by a clock that is ahead
     prepared.prepare()
     assert prepared.unfinished() == prepared.experiments  # the result is of other data
     write_json(first.file, {**result, "settings": prepared.experiments[0].training().settings})
@@ -103,7 +106,7 @@ def test_a_result_counts_by_its_flags_until_the_data_are_prepared(corpus, data, 
     prepared.raw = text
     (text / "out").mkdir()  # anything else beside the text
     assert prepared.unfinished() == prepared.experiments[1:]
-    os.utime(prepared.raw / "test.en")
+    os.utime(prepared.raw / "test.en", (later + 1, later + 1))
     assert prepared.unfinished() == prepared.experiments  # the text is newer than the data
     tests = {name: {**test, "settings": "beam 4, lenpen 1.0"} for name in fresh.subsets.values()}
     for others in ({}, tests):  # without scores, or with those of another search

@@ -97,7 +97,8 @@ def test_torchrun_on_cpus_becomes_a_group_over_gloo_for_every_architecture(arch)
 
 
 def test_one_process_an_own_init_method_and_what_does_not_train_are_left_alone():
-    alike = [joined(environ={}), joined(environ={"WORLD_SIZE": "1", "RANK": "0"})]
+    alone = {"WORLD_SIZE": "1", "RANK": "0"}
+    alike = [joined(environ={}), joined(environ=alone), joined(environ={**alone, "SLURM_STEP_NUM_TASKS": "4"})]
     alike.append(joined("--distributed-init-method", "tcp://localhost:1"))
     for parser in (options.get_validation_parser, options.get_interactive_generation_parser):
         for environ in (TORCHRUN, *OTHER_LAUNCHERS):

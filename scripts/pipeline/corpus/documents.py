@@ -4,6 +4,7 @@ The copy has a line for each line of text, and an empty line between two documen
 """
 
 import hashlib
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
@@ -35,7 +36,8 @@ def find_files(name: str) -> List[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = [file for file in path.rglob("*") if not any(part[0] == "." for part in file.relative_to(path).parts)]
+        below = [Path(at, name) for at, _, names in os.walk(path, followlinks=True) for name in names]
+        found = [file for file in below if not any(part[0] == "." for part in file.relative_to(path).parts)]
     else:
         beginning = f"{path.name}."
         found = [file for file in path.parent.glob("*") if path.name and file.name.startswith(beginning)]

@@ -37,7 +37,7 @@ def add_splitting(parser: Parser, kind: str) -> None:
 
 def parsed(parser: Parser, script: str, argv: Sequence[str]) -> Any:
     """The values of all options, those that both scripts have included; ``command`` is the command line."""
-    cores = os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # of this job
     text = "number of processes (default, at most: all cores)"
     parser.add_argument("--workers", type=whole_number(1), default=cores, help=text)
     parser.add_argument("--out", type=to_path, required=True, help="output folder: raw/, bin/, prepare.json and others")

@@ -17,7 +17,6 @@ training, and one result file. What is done is skipped; a training that was kill
 
 import argparse
 import logging
-import os
 import shlex
 import shutil
 import statistics
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 from ..command import Failure, Parser, say, script_name, to_path, whole_number
+from ..device import threads
 from ..experiment import Experiment, System, table_of, walk
 from ..files import read_lines, sha256, write_text
 from ..lock import locked
@@ -172,7 +172,7 @@ class FineTuning(Experiment):
         shutil.rmtree(checkpoints, ignore_errors=True)
         log.unlink(missing_ok=True)
         record = {"command": self.args.command, "arch": self.pretrained.arch, "seed": flags["--seed"][0]}
-        record |= {"flags": " ".join(words), "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count())}
+        record |= {"flags": " ".join(words), "threads": threads()}
         write_record(folder / RECORD, record, continues=False)
         command = ["fairseq-train", str(self.data), "--user-dir", str(USER_DIR), "--save-dir", str(checkpoints)]
         command += ["--finetune-from-model", str(self.pretrained.checkpoint), "--save-interval", str(self.epochs)]

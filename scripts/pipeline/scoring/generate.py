@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Sequence
@@ -44,8 +46,9 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
     remove_leftovers(out.parent, f"{out.stem}.")
     log.unlink(missing_ok=True)  # a process that it left behind may still write to it
     with log.open("wb") as errors, replacing(output) as file:
+        words = [sys.executable, shutil.which(command[0]) or command[0], *command[1:]]  # its own may have been moved
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": errors}
-        with subprocess.Popen(command, env={**os.environ, **SAFE}, **streams) as process:  # type: ignore[call-overload]
+        with subprocess.Popen(words, env={**os.environ, **SAFE}, **streams) as process:  # type: ignore[call-overload]
             try:
                 for line in progress.generate(process.stdout, sentences, f"{label} {out.stem}"):
                     file.write(line)

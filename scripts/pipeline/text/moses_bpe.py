@@ -16,12 +16,13 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from subword_nmt.apply_bpe import BPE, read_vocabulary
-from subword_nmt.learn_bpe import get_vocabulary, learn_bpe
+from subword_nmt.learn_bpe import learn_bpe
 
 from ..command import Failure, say, whole_number
 from ..files import write_json, write_text
 from ..languages import base, has_spaces
 from .base import Text
+from .blocks import over_blocks
 from .detokenize import HYPHEN, detokenize
 from .preparation import Preparation, Split
 
@@ -179,6 +180,10 @@ def _apply(bpe: BPE, lines: Sequence[str]) -> List[str]:
     return [bpe.process_line(line) for line in lines]
 
 
+def _count(lines: Sequence[str]) -> Counter[str]:
+    return Counter(word for line in lines for word in line.split(" ") if word)
+
+
 def keep_frequent(bpe: BPE, vocabulary: Path, threshold: int) -> None:
     """Lets ``bpe`` split subwords again that are rarer than ``threshold`` in a vocabulary; 0: none."""
     if threshold:
@@ -200,8 +205,9 @@ def learn(
     """
     sides: List[Counter[str]] = []
     for path in paths:
-        with path.open(encoding="utf-8") as lines:
-            sides.append(get_vocabulary(lines, num_workers=workers))
+        sides.append(Counter())
+        for counts in over_blocks(_count, path, workers, f"count {path.name}"):
+            sides[-1].update(counts)
     words: Counter[str] = sum(sides, Counter())
     if max(map(len, words), default=0) < 2:
         raise Failure("no word has two characters, and BPE merges those of a word: give --subwords sentencepiece")

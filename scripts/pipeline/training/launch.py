@@ -46,7 +46,7 @@ class Machines(NamedTuple):
 
 def torchrun(machines: Machines, processes: int) -> List[str]:
     """The beginning of a command that starts workers and starts them again after a crash."""
-    meet = ["--standalone"]
+    meet = ["--standalone", "--local-addr", "localhost"]  # some machines cannot resolve their own name
     if machines.nodes > 1:
         meet = ["--nnodes", str(machines.nodes), "--node-rank", str(machines.rank)]
         meet += ["--master-addr", machines.address, "--master-port", machines.port]

@@ -21,6 +21,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import settings
 from ..command import Failure, Parser, as_failure, check_name, say, to_path, whole_number
+from ..device import threads
 from ..files import sha256, write_text
 from ..lock import locked
 from ..paths import USER_DIR
@@ -354,7 +355,10 @@ class Training:
 
         say(shlex.join(command))
         say(f"its log: {self.out / log}")
-        label, variables = f"train {self.arch}, seed {self.args.seed}", {VARIABLE: library} if library else {}
+        label = f"train {self.arch}, seed {self.args.seed}"
+        variables = {VARIABLE: library} if library else {}
+        if processes > 1:
+            variables["OMP_NUM_THREADS"] = threads(processes)
         launch.train(self.machines, processes, command, self.out / log, self.max_update, label, SMALLER, variables)
 
     def _record(self, batch: Sequence[str], processes: int, library: str, continues: bool) -> None:
@@ -369,7 +373,7 @@ class Training:
             "flags": " ".join(words_in(self.flags)),
             "devices": self.machines.nodes * processes,
             "batch": " ".join(batch),
-            "threads": os.environ.get("OMP_NUM_THREADS", os.cpu_count()),
+            "threads": threads(processes),
             **({"products": library} if library else {}),
             **({"from": f"{self.beginning}, SHA-256 {sha256(self.start)}"} if self.start else {}),
         }

@@ -1,7 +1,6 @@
 """A run, its data, and a program in the place of fairseq-generate: all that scoring needs, without a training."""
 
 import json
-import sys
 
 import pytest
 
@@ -55,7 +54,7 @@ class FakeRun:
         write_json(stamp_path(self.run, "train"), {"settings": "train\n"})  # it is trained to its end
         (self.run / "settings").write_text(f"{data_line(self.data)}\ntrain\n")
         program = folder / "fairseq-generate"
-        program.write_text(f"#!{sys.executable}{PROGRAM}")
+        program.write_text(f"#!/before/it/was/moved/.venv/bin/python{PROGRAM}")
         program.chmod(0o755)
         output4, output2 = printed(WORSE, TOKENS), printed(TOKENS, TOKENS)
         for name, text in (("stderr", ""), ("status", "0"), ("output4", output4), ("output2", output2)):
