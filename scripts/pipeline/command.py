@@ -179,7 +179,7 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
     except Failure as error:
         sys.exit(f"{script_name()}: error: {error}")
     except ModuleNotFoundError as error:
-        sys.exit(f"{script_name()}: error: {error}: run scripts/install.sh, or pip install -e '.[scripts]' here")
+        sys.exit(f"{script_name()}: error: {error}: run scripts/install.sh, or install the extra scripts of setup.py")
     except OSError as error:
         _drop_output()
         sys.exit(f"{script_name()}: error: {_reason(error)}")
