@@ -158,7 +158,10 @@ def dictionaries_of(state: Dict[str, Any], path: Path) -> Dictionaries:
         name = f"dict.{entry(task, option)}.txt" if len(sides) > 1 else "dict.txt"
         file = next((folder / name for folder in folders if (folder / name).is_file()), None)
         if side in sides and file:
-            dictionary = Dictionary.load(str(file))
+            try:
+                dictionary = Dictionary.load(str(file))
+            except Exception:  # it is of another kind of model
+                continue
             if sides == ["encoder"]:
                 dictionary.add_symbol("<mask>")  # as the tasks of masked models do
             if len(dictionary) == len(state["model"][tables[side][0]]):

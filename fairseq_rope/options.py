@@ -141,18 +141,12 @@ def position_options(cfg: Any, name: str) -> Any:
     """The options of the encoding ``name`` in a configuration, with defaults for those that it lacks or has as null.
 
     In YAML a number may be a text.
-
-    Raises:
-        ValueError: an option is none of its choices; overrides and checkpoints pass no parser.
     """
     values = {}
     for option, field in options_of(name).items():
         default: Any = field.default
-        given, choices = getattr(cfg, option, None), field.metadata.get("choices")
-        value = default if given is None else type(default)(given)
-        if choices and value not in choices:
-            raise ValueError(f"{to_flag(option)} must be one of {', '.join(choices)}, not {value!r}")
-        values[field.name] = value
+        given = getattr(cfg, option, None)
+        values[field.name] = default if given is None else type(default)(given)
     return POSITIONS[name].Options(**values)
 
 

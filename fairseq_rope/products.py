@@ -21,6 +21,7 @@ from typing import Any, Callable, Optional, Tuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 logger = logging.getLogger(__name__)
 
@@ -131,9 +132,11 @@ def _ratio(first: Callable[..., Tensor], second: Callable[..., Tensor], dtype: t
     seconds, threads = [0.0, 0.0], torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with torch.no_grad():
+        # what the caller has set for his own products, or counts of them, has no part in this
+        with torch.no_grad(), torch.autocast("cpu", enabled=False), _disable_current_modes():
             for rows, inputs, outputs in SHAPES:
-                x, weight, grad = torch.ones(rows, inputs), torch.ones(outputs, inputs), torch.ones(rows, outputs)
+                sizes = ((rows, inputs), (outputs, inputs), (rows, outputs))
+                x, weight, grad = (torch.ones(size, dtype=torch.float, device="cpu") for size in sizes)
                 for pair in ((x, weight), (grad, weight.t()), (x.t(), grad.t())):
                     other = [operand.to(dtype) for operand in pair]
                     rounds = [(_seconds(first, *pair), _seconds(second, *other)) for _ in range(ROUNDS)]

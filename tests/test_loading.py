@@ -122,6 +122,8 @@ def test_a_model_of_fairseq_has_the_words_of_its_training(place, tmp_path):
     for file in [*folder.glob("dict.*"), *data.glob("dict.*")]:
         shutil.copy(file, ours)
     assert loaded(ours, ours)
+    (folder / "dict.en.txt").write_text("a list of words\n")  # beside the model of another project
+    assert list(load_whole(folder)["model"])
     with pytest.raises(ValueError, match=f"dictionary in {others} .* is not that of {ours}"):
         loaded(ours, others)
 

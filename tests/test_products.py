@@ -12,6 +12,7 @@ from fairseq.data import ListDataset
 from fairseq.data.iterators import EpochBatchIterator
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from fairseq_rope import products
 from fairseq_rope.products import PackedLinear, linear
@@ -255,3 +256,10 @@ def test_measuring_keeps_the_number_of_threads():
         assert products._ratio(F.linear, products.onednn) > 0 and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+@NEEDS_ONEDNN
+def test_what_is_measured_does_not_count_among_the_products_of_the_caller():
+    with FlopCounterMode(display=False) as counted, torch.autocast("cpu", torch.bfloat16):
+        assert products.speed_of_onednn.__wrapped__() > 0
+    assert counted.get_total_flops() == 0

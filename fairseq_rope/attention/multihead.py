@@ -70,11 +70,12 @@ class PositionalMultiheadAttention(MultiheadAttention):
         output are packed, and the padding mask is needed. The block spans one call of one layer, because fairseq's
         layers have no arguments for these three.
         """
+        before = _call.context, _call.causal, _call.packed  # of a model whose hook calls this one
         _call.context, _call.causal, _call.packed = context, causal, packed
         try:
             yield
         finally:
-            _call.context, _call.causal, _call.packed = None, False, None
+            _call.context, _call.causal, _call.packed = before
 
     def forward(
         self,

@@ -5,9 +5,9 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
-from ..attention import EncoderAttention, IncrementalState
+from ..attention import EncoderAttention, IncrementalState, PositionalMultiheadAttention
 from ..layers import PositionalDecoderLayer
-from ..output_projection import has_hooks
+from ..output_projection import is_intercepted
 from ..products import PackedLinear
 from ..stacks import PositionalTransformerDecoder
 from .incremental import IncrementalDecoder
@@ -178,7 +178,7 @@ def is_plain(decoder: nn.Module) -> bool:
     """
     if type(decoder) is not PositionalTransformerDecoder:
         return False
-    if has_hooks(*decoder.modules()):
+    if is_intercepted(*decoder.modules()):
         return False
     return all(type(layer) is PositionalDecoderLayer and _is_plain_layer(layer) for layer in decoder.layers)
 
@@ -190,6 +190,7 @@ def _is_plain_layer(layer: PositionalDecoderLayer) -> bool:
     linear += [getattr(part, f"{name}_proj") for part in (attention, to_encoder) for name in ("q", "k", "v", "out")]
     return (
         all(extra is None for extra in extras)
+        and type(attention) is PositionalMultiheadAttention
         and type(to_encoder) is EncoderAttention
         and all(type(part) is nn.Linear for part in linear)
     )

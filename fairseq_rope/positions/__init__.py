@@ -40,8 +40,11 @@ POSITIONS: Dict[str, Type[PositionEncoding]] = {
 
 
 def name_of(position: PositionEncoding) -> str:
-    """The encoding's name in the registry."""
-    return next(name for name, encoding in POSITIONS.items() if type(position) is encoding)
+    """The encoding's name in the registry; raises ValueError if it is not there."""
+    for name, encoding in POSITIONS.items():
+        if type(position) is encoding:
+            return name
+    raise ValueError(f"{type(position).__name__} has no name in fairseq_rope.positions.POSITIONS")
 
 
 __all__ = ["POSITIONS", "PositionEncoding", "SideConfig", "TokenPositions", "name_of"]

@@ -19,7 +19,7 @@ CONTRIBUTING.md has the way to add an encoding. One that is two others at once i
 calls ``super()`` in each hook that both have.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Dict, NamedTuple, Optional, Tuple
 
 import torch
@@ -102,6 +102,11 @@ def is_read_at_once(x: Tensor) -> bool:
     return x.is_cpu and not torch.compiler.is_compiling()
 
 
+def is_matrix(projection: nn.Module) -> bool:
+    """Whether a projection is the product with its weight: a quantised one has no matrix, and a hook may change it."""
+    return type(projection) is nn.Linear and not (projection._forward_hooks or projection._forward_pre_hooks)
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """The options of an encoding that has none."""
@@ -152,6 +157,11 @@ class PositionEncoding(nn.Module):
         super().__init__()
         self.config = config
         self.options = options
+        for field in fields(self.Options):
+            value, choices = getattr(options, field.name), field.metadata.get("choices")
+            if choices and value not in choices:
+                flag = f"--{self.prefix}-{field.name}".replace("_", "-")
+                raise ValueError(f"{flag} must be one of {', '.join(choices)}, not {value!r}")
 
     @property
     def needs_weights(self) -> bool:

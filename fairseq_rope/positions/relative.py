@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..products import matmul
-from .base import TokenPositions
+from .base import TokenPositions, is_matrix
 
 
 def check_distance(flag: str, distance: int) -> None:
@@ -62,7 +62,7 @@ def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor
     """
     heads = (q.size(1), -1)
     sentences, (count, channels) = q.size(0), rows.shape
-    if q.size(2) > 1 or type(projection) is not nn.Linear:  # a quantised one has no matrix to use
+    if q.size(2) > 1 or not is_matrix(projection):
         return matmul(q, projection(rows).unflatten(-1, heads).permute(1, 2, 0))  # (R, C) -> (H, D, R)
     q = q[:, :, 0].transpose(0, 1)  # (H, B, D)
     if sentences * (channels + heads[0] * count) >= count * channels:

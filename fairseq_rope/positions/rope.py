@@ -222,7 +222,12 @@ def layout_permutation(head_dim: int, dim: int, layout: str) -> Tensor:
 
     If the output rows of a projection are put in this order, it computes the same logits under ``layout`` as it did
     under the other one: q and k are permuted alike, and the order of the terms changes a dot product only by rounding.
+
+    Raises:
+        ValueError: there is no such layout.
     """
+    if layout not in LAYOUTS:
+        raise ValueError(f"the layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
     channels = torch.arange(dim)
     pairs = channels.view(-1, 2).t() if layout == "half" else channels.view(2, -1).t()
     return torch.cat([pairs.flatten(), torch.arange(dim, head_dim)])

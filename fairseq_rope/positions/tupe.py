@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..products import matmul
-from .base import SideConfig, TokenPositions, is_read_at_once
+from .base import SideConfig, TokenPositions, is_matrix, is_read_at_once
 from .relative import bias_of_rows, check_buckets, distances, t5_buckets
 from .t5 import T5Options
 from .untied import INITIAL_STD, ProjectedPositions
@@ -81,7 +81,7 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
         """``(p_i U_Q)(p_j U_K)^T / sqrt(2D)``: ``(B or 1, H, T, S)``."""
         scale = self.logit_scale(self.config.head_dim)
         p = self._vectors(key_positions)  # (rows, C)
-        if query_positions.size(1) > 1 or type(self.k_proj) is not nn.Linear:  # a quantised one has no matrix to use
+        if query_positions.size(1) > 1 or not is_matrix(self.k_proj):
             q, k = self.q_proj(p), self.k_proj(p)  # projected once, then distributed over the sentences
             q = self._heads(F.embedding(query_positions, q)) * scale
             return matmul(q, self._heads(F.embedding(key_positions, k)).transpose(-2, -1))

@@ -12,7 +12,7 @@ from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 
 from ..kinds import kind_of
-from ..output_projection import has_hooks, is_unchanged, output_weight, tell_once
+from ..output_projection import is_intercepted, is_unchanged, output_weight, tell_once
 from .linear_loss import linear_label_smoothed_nll_loss
 
 
@@ -21,10 +21,10 @@ def gives_features(model: Any) -> bool:
     and its parameters may also be used behind its forward pass."""
     while isinstance(getattr(model, "module", None), nn.Module):  # wrappers for several processes
         # PyTorch's looks for unused parameters in the forward pass alone
-        if getattr(model, "find_unused_parameters", False) or has_hooks(model):
+        if getattr(model, "find_unused_parameters", False) or is_intercepted(model):
             return False
         model = model.module
-    if has_hooks(model) or not is_unchanged(model, "forward", "get_targets"):
+    if is_intercepted(model) or not is_unchanged(model, "forward", "get_targets"):
         return False
     if isinstance(model, FairseqLanguageModel):  # it hands arguments that it does not know to its decoder
         return True

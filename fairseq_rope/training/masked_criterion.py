@@ -8,7 +8,7 @@ from fairseq.models.roberta.model import RobertaLMHead
 from torch import nn
 
 from ..kinds import kind_of
-from ..output_projection import has_hooks, is_unchanged, tell_once
+from ..output_projection import is_intercepted, is_unchanged, tell_once
 from .criterion import gives_features
 from .linear_loss import linear_label_smoothed_nll_loss
 
@@ -39,7 +39,7 @@ class FusedMaskedLmLoss(MaskedLmLoss):
     def forward(self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True) -> Tuple[Any, Any, Any]:
         encoder: Any = getattr(model, "encoder", None)
         head: Any = getattr(encoder, "lm_head", None)
-        is_known = isinstance(head, RobertaLMHead) and is_unchanged(head, "forward") and not has_hooks(head)
+        is_known = isinstance(head, RobertaLMHead) and is_unchanged(head, "forward") and not is_intercepted(head)
         is_whole = is_known and head.weight.dim() == 2  # FSDP keeps weights in pieces
         is_plain = is_whole and is_unchanged(encoder, "forward", "output_layer")
         if not is_plain or self.tpu or not gives_features(model):

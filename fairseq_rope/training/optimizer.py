@@ -1,5 +1,6 @@
 """fairseq's Adam in one pass over the parameters."""
 
+import inspect
 import math
 from collections import defaultdict
 from typing import Any, Callable, Dict, List, Optional
@@ -43,7 +44,7 @@ class FusedAdam(torch.optim.AdamW):
         groups = self.param_groups
         self.param_groups = [part for group in groups for part in self._by_steps_done(group)]
         try:
-            loss = super().step(closure)
+            loss = inspect.unwrap(torch.optim.AdamW.step)(self, closure)  # PyTorch lets the hooks of a step wrap it
         finally:
             self.param_groups = groups
         for p in (p for group in groups for p in group["params"] if p.grad is not None):

@@ -100,6 +100,16 @@ def test_causal_equals_a_bias_of_minus_infinity(length):
         torch.testing.assert_close(actual, expected, **FP32)
 
 
+def test_a_call_within_a_call_leaves_the_positions_of_the_outer_one():
+    layer, x = attention(DistanceEncoding), torch.randn(T, B, C)
+    context = context_of(layer, T)
+    with layer.at(context):
+        expected = layer(x)[0]
+        with layer.at({"bias": 2 * context["bias"]}):
+            assert not torch.equal(layer(x)[0], expected)
+        assert torch.equal(layer(x)[0], expected)
+
+
 def test_a_mask_of_pairs_is_not_ignored():
     layer, x = attention(), torch.randn(T, B, C)
     with layer.at({}), pytest.raises(ValueError, match="causal"):

@@ -15,10 +15,15 @@ def ragged(lengths, device="cpu"):
 
 
 def rows_of(model):
-    """Lists what the first layer's feed-forward network gets from now on."""
-    shapes = []
-    network = model.encoder.sentence_encoder.layers[0].fc1
-    network.register_forward_pre_hook(lambda _, args: shapes.append(tuple(args[0].shape[:2])))
+    """Lists the rows of the first layer's feed-forward network from now on."""
+    shapes, layer = [], model.encoder.sentence_encoder.layers[0]
+    activation = layer.activation_fn
+
+    def listed(x):
+        shapes.append(tuple(x.shape[:2]))
+        return activation(x)
+
+    layer.activation_fn = listed
     return shapes
 
 
@@ -52,6 +57,13 @@ def test_a_batch_is_packed_if_a_quarter_of_it_is_padding():
     for lengths in ((8, 4), (8, 5), (8, 8)):
         model(ragged(lengths))
     assert seen == [(12, 1), (8, 2), (8, 2)]
+
+
+def test_who_listens_to_a_layer_sees_whole_batches():
+    model, shapes = build_with("rope", "mlm"), []
+    model.encoder.sentence_encoder.layers[1].register_forward_hook(lambda _, __, out: shapes.append(out.shape[:2]))
+    model(ragged([9, 2]))
+    assert shapes == [(9, 2)]
 
 
 def test_hidden_states_keep_their_padding_and_so_does_translation():

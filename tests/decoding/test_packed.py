@@ -4,12 +4,14 @@ import copy
 import itertools
 import pickle
 
+import pytest
 import torch
 from torch import nn
 
 from fairseq_rope.decoding.beams import largest
 from fairseq_rope.decoding.packed import is_plain
 
+from ..helpers import override
 from .searching import EXACT, SEARCH, assert_same, batch, both, generator, lively
 
 
@@ -73,6 +75,32 @@ def test_who_listens_to_a_module_hears_every_step():
     model.decoder.layers[1].fc1.register_forward_hook(lambda *_: heard.append(1))
     translated(model)
     assert not is_plain(model.decoder) and len(heard) > 5
+
+
+METHODS = ("forward", "residual_connection", "fc2.forward")
+METHODS += tuple(f"{part}.{method}" for part in ("self_attn", "encoder_attn") for method in ("forward", "attend"))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_that_a_user_has_replaced_is_called(name):
+    model = lively()
+    part, _, method = name.rpartition(".")
+    module = model.decoder.layers[1].get_submodule(part)
+    stock = getattr(module, method)
+
+    def tripled(*args, **kwargs):
+        output = stock(*args, **kwargs)
+        return (3 * output[0], *output[1:]) if isinstance(output, tuple) else 3 * output
+
+    setattr(module, method, tripled)
+    assert not is_plain(model.decoder)
+    assert_same(*both([model], batch()))
+
+
+def test_an_attention_of_a_subclass_is_called():
+    model = lively()
+    override(model, "decoder.layers.1.self_attn.forward")
+    assert_same(*both([model], batch()))
 
 
 def test_autocast_options_that_change_a_layer_and_replaced_layers_take_the_modules():

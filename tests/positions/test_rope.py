@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions
+from fairseq_rope.positions.rope import RotaryEncoding, RotaryOptions, layout_permutation
 
 from ..helpers import FP32, build_felt, build_with, decoder_input, pad, sentences, side_config, token_positions
 from .equations import D
@@ -136,3 +136,8 @@ def test_an_odd_head_dimension_is_refused_and_works_with_the_remedy_that_the_err
         build_with(encoding, **size)
     model = build_with(encoding, **size, **{f"{encoding}_dim": 6, f"{encoding}_layout": layout})
     assert model(sentences(2, 5), None, decoder_input(sentences(2, 5)))[0].isfinite().all()
+
+
+def test_a_layout_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="interleaved, half, not 'Half'"):
+        layout_permutation(8, 8, "Half")

@@ -39,8 +39,10 @@ def test_a_step_of_decoding_projects_one_row_and_no_key():
     """Besides the two rows of the reset."""
     model, rows = build_felt("tupe_r", decoder_layers=3), {"q_proj": [], "k_proj": []}
     for name in rows:
-        projection = getattr(model.decoder.position, name)
-        projection.register_forward_hook(lambda _, x, __, name=name: rows[name].append(x[0].numel() // 32))
+        projection = getattr(model.decoder.position, name)  # whose hooks would be heard in each step
+        projection.forward = lambda x, name=name, stock=projection.forward: (
+            rows[name].append(x.numel() // 32) or stock(x)
+        )
     encoder_out, target, state = model.encoder(sentences(4, 5), None), decoder_input(sentences(4, 9, seed=2)), {}
     for t in range(9):
         model.decoder(target[:, : t + 1], encoder_out=encoder_out, incremental_state=state)

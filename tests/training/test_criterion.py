@@ -7,7 +7,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.models.transformer import TransformerModel
 from torch import nn
 
-from fairseq_rope.output_projection import tell_once
+from fairseq_rope.output_projection import is_unchanged, tell_once
 from fairseq_rope.training import criterion
 from fairseq_rope.training.criterion import FusedLabelSmoothedCrossEntropyCriterion
 
@@ -125,6 +125,12 @@ def of_a_subclass(method):
     return lambda model: override(model, method)
 
 
+def with_another_projection(model):
+    projection = model.decoder.output_projection
+    stock = projection.forward
+    projection.forward = lambda features: stock(features) / 4
+
+
 def with_an_output_layer(model):
     model.decoder.output_layer = lambda features: model.decoder.output_projection(features) / 4
 
@@ -133,6 +139,7 @@ OVERRIDDEN = ("forward", "get_normalized_probs", "get_targets", "decoder.forward
 CHANGES = {
     **{f"hook on {part}": with_a_hook(part) for part in ("decoder.output_projection", "decoder", "")},
     **{method: of_a_subclass(method) for method in OVERRIDDEN},
+    "output_projection.forward": with_another_projection,
     "output_layer": with_an_output_layer,
     "bias": lambda model: setattr(model.decoder, "output_projection", nn.Linear(32, VOCABULARY)),
 }
@@ -145,6 +152,11 @@ def test_a_model_with_other_logits_probabilities_or_targets_is_fairseqs_own(fuse
         change(model)
         assert float(assert_as_stock(model, sample())[0]) != pytest.approx(float(before)), name
         assert not fused, name
+
+
+def test_what_lacks_a_method_is_not_fairseqs_own():
+    """As the model that fairseq's composite loss makes."""
+    assert is_unchanged(build("roformer_tiny"), "get_targets") and not is_unchanged(nn.Linear(1, 1), "get_targets")
 
 
 class WithoutFeatures(TransformerModel):

@@ -57,6 +57,15 @@ OPTIONS = (
 )
 
 
+def test_a_hook_of_a_step_is_called_once():
+    torch.optim.AdamW(parameters())  # PyTorch then wraps the step of this class, too
+    params, called = parameters(), []
+    optimizer = FusedAdam(params)
+    optimizer.register_step_post_hook(lambda *_: called.append(1))
+    run(optimizer, params, range(3))
+    assert len(called) == 3
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_updates_equal_fairseqs_over_20_steps(device):
     for options in OPTIONS:
