@@ -160,6 +160,8 @@ def dictionaries_of(state: Dict[str, Any], path: Path) -> Dictionaries:
         if side in sides and file:
             try:
                 dictionary = Dictionary.load(str(file))
+            except OSError:
+                raise
             except Exception:  # it is of another kind of model
                 continue
             if sides == ["encoder"]:

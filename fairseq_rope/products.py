@@ -21,7 +21,7 @@ from typing import Any, Callable, Optional, Tuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils import _python_dispatch
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch
 it from ``torch.compile``."""
 
 _operators: Any = torch.ops.mkldnn
+_outside_of_modes: Callable[[], Any] = getattr(_python_dispatch, "_disable_current_modes", nullcontext)
 _library: Optional[str] = None
 
 
@@ -133,7 +134,7 @@ def _ratio(first: Callable[..., Tensor], second: Callable[..., Tensor], dtype: t
     torch.set_num_threads(1)
     try:
         # what the caller has set for his own products, or counts of them, has no part in this
-        with torch.no_grad(), torch.autocast("cpu", enabled=False), _disable_current_modes():
+        with torch.no_grad(), torch.autocast("cpu", enabled=False), _outside_of_modes():
             for rows, inputs, outputs in SHAPES:
                 sizes = ((rows, inputs), (outputs, inputs), (rows, outputs))
                 x, weight, grad = (torch.ones(size, dtype=torch.float, device="cpu") for size in sizes)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from .alignment import Alignment
 from .attention import IncrementalState
 from .attention.packing import pack, places, unpack
+from .interception import is_intercepted
 from .layers import PositionalDecoderLayer, PositionalEncoderLayer, wrap_layer
-from .output_projection import is_intercepted
 from .positions import PositionEncoding, TokenPositions
 from .products import is_exporting
 
@@ -64,11 +64,11 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         """As in fairseq's encoder, with the positions computed once and handed to every layer."""
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, T)
         may_pack = self.packs and not return_all_hiddens and not is_exporting()
-        if may_pack and not torch.compiler.is_compiling():
-            may_pack = not is_intercepted(*self.layers.modules())  # who looks expects (T, B, C)
         pads = int(padding_mask.sum()) if may_pack else is_exporting() or bool(padding_mask.any())
         has_pads = pads > 0
         packed = places(padding_mask, pads) if may_pack else None
+        if packed is not None and not torch.compiler.is_compiling() and is_intercepted(*self.modules()):
+            packed = None  # who listens expects (T, B, C)
         positions = self.position.positions_of(src_tokens)
         context = self.position.prepare(positions, positions)
 

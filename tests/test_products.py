@@ -258,8 +258,14 @@ def test_measuring_keeps_the_number_of_threads():
         torch.set_num_threads(before)
 
 
-@NEEDS_ONEDNN
-def test_what_is_measured_does_not_count_among_the_products_of_the_caller():
+def test_what_is_measured_is_in_fp32_and_does_not_count_among_the_products_of_the_caller():
+    precisions = set()
+
+    def product(x, weight):
+        output = F.linear(x, weight)
+        precisions.add(output.dtype)
+        return output
+
     with FlopCounterMode(display=False) as counted, torch.autocast("cpu", torch.bfloat16):
-        assert products.speed_of_onednn.__wrapped__() > 0
-    assert counted.get_total_flops() == 0
+        products._ratio(product, product)
+    assert counted.get_total_flops() == 0 and precisions == {torch.float32}

@@ -8,7 +8,8 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from ..output_projection import is_unchanged, output_weight, tell_once
+from ..interception import is_unchanged
+from ..output_projection import output_weight, tell_once
 from ..stacks import PositionalTransformerDecoder
 from .beams import Beams, Hypothesis
 from .incremental import IncrementalDecoder

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ..attention import EncoderAttention, IncrementalState, PositionalMultiheadAttention
+from ..interception import is_intercepted
 from ..layers import PositionalDecoderLayer
-from ..output_projection import is_intercepted
 from ..products import PackedLinear
 from ..stacks import PositionalTransformerDecoder
 from .incremental import IncrementalDecoder
@@ -174,7 +174,8 @@ class PackedDecoder(IncrementalDecoder):
 def is_plain(decoder: nn.Module) -> bool:
     """Whether a decoder computes what :class:`PackedLayer` does, and nobody listens to its modules.
 
-    False with ``--scale-attn`` and the like, quantised or otherwise replaced linear layers, FSDP, and with hooks.
+    False with ``--scale-attn`` and the like, quantised or otherwise replaced linear layers, FSDP, with hooks and with
+    replaced methods.
     """
     if type(decoder) is not PositionalTransformerDecoder:
         return False

@@ -35,7 +35,9 @@ def joins_processes(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def call_main(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
         join_processes(cfg)
-        if os.environ.get("WORLD_SIZE") == "1" and os.environ.pop("MASTER_ADDR", ""):  # by which fairseq knows torchrun
+        is_alone = os.environ.get("WORLD_SIZE") == "1" and "MASTER_ADDR" in os.environ
+        if is_alone and cfg.distributed_training.distributed_init_method is None:
+            del os.environ["MASTER_ADDR"]  # by which fairseq knows torchrun
             _replace(cfg, distributed_world_size=1)  # not one process for each GPU
         if cfg.optimizer is not None:
             check_alignments(cfg)

@@ -102,11 +102,6 @@ def is_read_at_once(x: Tensor) -> bool:
     return x.is_cpu and not torch.compiler.is_compiling()
 
 
-def is_matrix(projection: nn.Module) -> bool:
-    """Whether a projection is the product with its weight: a quantised one has no matrix, and a hook may change it."""
-    return type(projection) is nn.Linear and not (projection._forward_hooks or projection._forward_pre_hooks)
-
-
 @dataclass(frozen=True)
 class NoOptions:
     """The options of an encoding that has none."""

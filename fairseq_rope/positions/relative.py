@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..interception import is_matrix
 from ..products import matmul
-from .base import TokenPositions, is_matrix
+from .base import TokenPositions
 
 
 def check_distance(flag: str, distance: int) -> None:

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..interception import is_matrix
 from ..products import matmul
-from .base import SideConfig, TokenPositions, is_matrix, is_read_at_once
+from .base import SideConfig, TokenPositions, is_read_at_once
 from .relative import bias_of_rows, check_buckets, distances, t5_buckets
 from .t5 import T5Options
 from .untied import INITIAL_STD, ProjectedPositions

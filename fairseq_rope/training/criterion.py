@@ -11,8 +11,9 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.models import FairseqLanguageModel
 from torch import Tensor, nn
 
+from ..interception import is_intercepted, is_unchanged
 from ..kinds import kind_of
-from ..output_projection import is_intercepted, is_unchanged, output_weight, tell_once
+from ..output_projection import output_weight, tell_once
 from .linear_loss import linear_label_smoothed_nll_loss
 
 

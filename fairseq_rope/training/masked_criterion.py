@@ -7,8 +7,9 @@ from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.models.roberta.model import RobertaLMHead
 from torch import nn
 
+from ..interception import is_intercepted, is_unchanged
 from ..kinds import kind_of
-from ..output_projection import is_intercepted, is_unchanged, tell_once
+from ..output_projection import tell_once
 from .criterion import gives_features
 from .linear_loss import linear_label_smoothed_nll_loss
 

@@ -15,6 +15,9 @@ SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a file that cannot grow."""
 
+OURS = ("pipeline", "fairseq_rope")
+"""The project's own packages."""
+
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 """Ends of lines, and what a terminal takes for a command."""
 
@@ -179,7 +182,10 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
     except Failure as error:
         sys.exit(f"{script_name()}: error: {error}")
     except ModuleNotFoundError as error:
-        sys.exit(f"{script_name()}: error: {error}: run scripts/install.sh, or install the extra scripts of setup.py")
+        if (error.name or "").split(".")[0] in OURS:
+            raise
+        remedy = f": pip install {error.name}, or run scripts/install.sh" if error.name else ""
+        sys.exit(f"{script_name()}: error: {error}{remedy}")
     except OSError as error:
         _drop_output()
         sys.exit(f"{script_name()}: error: {_reason(error)}")

@@ -25,11 +25,14 @@ def test_the_full_pass_equals_step_by_step_after_beam_reordering(encoding):
         torch.testing.assert_close(steps, logits(model, source[order], reordered), **FP32)
 
 
-def test_a_hook_on_a_linear_layer_is_heard_in_the_full_pass_and_in_steps(encoding):
+@pytest.mark.parametrize("kind", ["hook", "method"])
+def test_what_a_user_puts_into_a_linear_layer_is_felt_in_the_full_pass_and_in_steps(encoding, kind):
     model, target = build_felt(encoding, "lm"), texts(2, 9)
     for module in model.decoder.modules():
-        if type(module) is torch.nn.Linear:
+        if type(module) is torch.nn.Linear and kind == "hook":
             module.register_forward_hook(lambda _, __, output: 1.2 * output)
+        elif type(module) is torch.nn.Linear:
+            module.forward = lambda x, stock=module.forward: 1.2 * stock(x)
     torch.testing.assert_close(decode_step_by_step(model, None, target)[0], logits(model, None, target), **FP32)
 
 

@@ -7,7 +7,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.models.transformer import TransformerModel
 from torch import nn
 
-from fairseq_rope.output_projection import is_unchanged, tell_once
+from fairseq_rope.interception import is_unchanged
+from fairseq_rope.output_projection import tell_once
 from fairseq_rope.training import criterion
 from fairseq_rope.training.criterion import FusedLabelSmoothedCrossEntropyCriterion
 

@@ -36,8 +36,7 @@ def find_files(name: str) -> List[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        below = [Path(at, name) for at, _, names in os.walk(path, followlinks=True) for name in names]
-        found = [file for file in below if not any(part[0] == "." for part in file.relative_to(path).parts)]
+        found = [file for file in _below(path) if not any(part[0] == "." for part in file.relative_to(path).parts)]
     else:
         beginning = f"{path.name}."
         found = [file for file in path.parent.glob("*") if path.name and file.name.startswith(beginning)]
@@ -45,6 +44,17 @@ def find_files(name: str) -> List[Path]:
     if not files:
         raise Failure(f"{name}: no such file or folder, nor {name}.*, or an empty folder: check the name")
     return files
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files below a folder, also behind links, each folder once."""
+    seen = set()
+    for at, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(at)) in seen:
+            folders.clear()  # a link to a folder above, or a second one
+            continue
+        seen.add(real)
+        yield from (Path(at, name) for name in names)
 
 
 def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:

@@ -46,9 +46,8 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
     remove_leftovers(out.parent, f"{out.stem}.")
     log.unlink(missing_ok=True)  # a process that it left behind may still write to it
     with log.open("wb") as errors, replacing(output) as file:
-        words = [sys.executable, shutil.which(command[0]) or command[0], *command[1:]]  # its own may have been moved
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": errors}
-        with subprocess.Popen(words, env={**os.environ, **SAFE}, **streams) as process:  # type: ignore[call-overload]
+        with subprocess.Popen(_by_this_python(command), env={**os.environ, **SAFE}, **streams) as process:  # type: ignore[call-overload]
             try:
                 for line in progress.generate(process.stdout, sentences, f"{label} {out.stem}"):
                     file.write(line)
@@ -58,6 +57,14 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
         if process.returncode:
             raise _failure(Path(command[0]).name, process.returncode, checkpoint, log)
     return output
+
+
+def _by_this_python(command: Sequence[str]) -> List[str]:
+    """A command whose program this Python runs, if it is a script: the Python that it names may have been moved."""
+    program = shutil.which(command[0])
+    if program and b"python" in Path(program).read_bytes().split(b"\n")[0]:
+        return [sys.executable, program, *command[1:]]
+    return list(command)
 
 
 def _failure(name: str, status: int, checkpoint: Path, log: Path) -> Failure:

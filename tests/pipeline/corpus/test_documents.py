@@ -44,6 +44,7 @@ def test_a_name_stands_for_a_file_a_folder_or_the_files_that_begin_with_it(write
     assert find_files(f"{tmp_path}/books") == [files["books/a.md"], files["books/b/2.md"]]
     linked = write("elsewhere/c.md", "x\n").parent
     (tmp_path / "books/linked").symlink_to(linked)
+    (tmp_path / "books/again").symlink_to(tmp_path / "books")
     assert find_files(f"{tmp_path}/books")[2:] == [tmp_path / "books/linked/c.md"]
     write("train.en~", "x\n")
     assert find_files(str(tmp_path / "train")) == [files["train.de.gz"], files["train.en"]]

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import torch
 
 from pipeline.command import Failure
 from pipeline.files import read_json, write_json
@@ -18,6 +19,12 @@ def test_a_run_goes_on_in_the_precision_of_its_first_device(data, trainings, beg
     write_json(record, {**read_json(record), "batch": "--bf16" if begun_with else ""})
     training(data, "--max-update", 9).run()
     assert trainings == [0, 8] and read_json(record)["batch"] == ("--bf16" if begun_with else "")
+
+
+def test_several_processes_share_the_threads(data, trainings, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    training(data, "--processes", 2).run()
+    assert read_json(data.parent / "run/run.json")["threads"] == str(max(torch.get_num_threads() // 2, 1))
 
 
 def test_a_training_without_memory_says_what_to_do_and_warnings_reach_the_terminal_once(tmp_path, monkeypatch, capsys):
