@@ -47,7 +47,7 @@ class RotaryOptions:
 class RotaryEncoding(PositionEncoding):
     """Rotates each pair ``m`` of channels of q and k by ``position * theta_m``, ``theta_m = base^(-2m/dim)`` (eq. 26).
 
-    Position then enters the product of a query and a key only through their distance (eq. 6). Values are untouched.
+    Position then enters the product of a query and a key only through their distance (eq. 8). Values are untouched.
     Angles are computed in fp64 and rotations applied in fp32, whatever the precision of q and k.
     """
 

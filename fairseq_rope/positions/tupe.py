@@ -94,7 +94,7 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
 
 
 class UntiedRelativeEncoding(UntiedAbsoluteEncoding):
-    """TUPE-R: TUPE-A plus T5's bias per bucket of ``j - i``, unscaled and inside the reset (eqs. 8 and 10).
+    """TUPE-R: TUPE-A plus T5's bias per bucket of ``j - i``, unscaled and inside the reset (eqs. 8 and 11).
 
     As in the authors' code, the two parts are reset separately: the table of the buckets has two further numbers for
     the special symbol's row and column. In the decoder, all buckets are for earlier keys.
