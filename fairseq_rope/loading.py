@@ -109,7 +109,7 @@ class PluginModel:
         return super().load_state_dict(state_dict, strict, model_cfg, args)  # type: ignore[misc]
 
     def _check_dictionaries(self, parameters: Mapping[str, Tensor]) -> None:
-        remedy = "prepare the text with the model's (prepare.sh --like, or fairseq-preprocess --srcdict, --tgtdict)"
+        remedy = "prepare the text with the model's dictionary (prepare.sh --like, or fairseq-preprocess --srcdict)"
         for side, trained in getattr(parameters, "dictionaries", {}).items():
             own = self.dictionaries.get(side, trained)
             if own.digest != trained.digest:

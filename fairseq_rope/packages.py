@@ -8,9 +8,9 @@ def package(name: str) -> Any:
     """The package or module.
 
     Raises:
-        ValueError: it is not installed.
+        ValueError: it cannot be imported.
     """
     try:
         return import_module(name)
     except ImportError as error:
-        raise ValueError(f"{name} is not installed: pip install {name.split('.')[0]}") from error
+        raise ValueError(f"{name} cannot be imported ({error}): pip install {name.split('.')[0]}") from error

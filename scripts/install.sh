@@ -19,6 +19,7 @@ if [[ -n ${PYTHON:-} ]] || ! "$VENV/bin/python" -Ic 'import pip' 2>/dev/null; th
   done
   "$python" -I -m venv "$VENV" || die "$python makes no environment: install Python 3.10 or later with venv, or set PYTHON"
 fi
+"$VENV/bin/python" -Ic 'import sys; sys.exit(sys.version_info < (3, 10))' || die "$VENV has a Python before 3.10: remove it, and set PYTHON to a later one"
 wanted="$("$VENV/bin/python" -V) $(cat "$ROOT/setup.py" "$ROOT/constraints.txt" | cksum)"
 { IFS= read -r before; IFS= read -r extras; IFS= read -r owner; } 2>/dev/null <"$VENV/installed" || true
 if [[ ${before:-} == "$wanted" && ${EXTRAS:-$extras} == "$extras" && -d ${owner:-} ]]; then

@@ -45,9 +45,16 @@ def load_checkpoint(path: Path) -> Dict[str, Any]:
 
 
 def load_safely(path: Path, remedy: str) -> Any:
-    """What a file of PyTorch holds, on the CPU; CheckpointError with this remedy if it is damaged or would run code."""
+    """What a file of PyTorch holds, on the CPU.
+
+    Raises:
+        CheckpointError: it is damaged, or would run code; the message has the ``remedy``.
+        PermissionError: this user cannot read it.
+    """
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
+    except PermissionError:
+        raise
     except Exception as error:  # a damaged file can fail anywhere in zip, pickle or storage code
         unsafe = "Weights only load failed" in str(error) or "Unsupported" in str(error)
         reason = "refused: it holds objects that could run code" if unsafe else "damaged or not a checkpoint"

@@ -1,4 +1,4 @@
-"""Absolute baselines: a vector per position, added to the token embedding (RoFormer, arXiv 2104.09864, eqs. 3 and 4)."""
+"""Absolute baselines: a vector per position, added to the token embedding (RoFormer, arXiv eqs. 3 and 4)."""
 
 import math
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ class SinusoidalOptions:
     formula: str = field(
         default="fairseq",
         metadata={
-            "help": "frequencies (as tensor2tensor) and first position as in fairseq, or both as in the paper and in Marian",
+            "help": "frequencies and first position as in fairseq, or as in the paper and in Marian",
             "choices": ("fairseq", "paper"),
         },
     )
 
 
 class SinusoidalEncoding(PositionEncoding):
-    """Fixed sinusoids (Vaswani et al. 2017, section 3.5; RoFormer, arXiv eq. 4), as fairseq and tensor2tensor lay them out.
+    """Fixed sinusoids (Vaswani et al. 2017, section 3.5; RoFormer, arXiv eq. 4) in the layout of fairseq.
 
     The sines fill the first half of the channels and the cosines the second (not alternating, as the paper's text has
     it). By default the numbers are fairseq's: the wavelengths end at ``10000 * 2 pi`` exactly (``C/2 - 1`` steps), and

@@ -184,7 +184,7 @@ def run(main: Callable[[List[str]], None]) -> NoReturn:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] in OURS:
             raise
-        remedy = f": pip install {error.name}, or run scripts/install.sh" if error.name else ""
+        remedy = ": run scripts/install.sh, or install it with pip" if error.name else ""
         sys.exit(f"{script_name()}: error: {error}{remedy}")
     except OSError as error:
         _drop_output()

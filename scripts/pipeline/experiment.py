@@ -70,7 +70,7 @@ def _read_variant(text: str) -> System:
     if not (re.fullmatch(r"[A-Za-z0-9_.]+", name) and re.fullmatch(r"\w+", arch) and flags) or set(text) & set("'\"\\"):
         raise Failure(
             '--variant is "NAME ARCH FLAGS" without further quotes, as in "half roformer_base --rope-layout=half", not '
-            f"'{text}'"
+            f"'{text}'; NAME has letters, digits, _ and . alone"
         )
     check_flags(flags_in(flags))
     return System(arch, name, tuple(flags))

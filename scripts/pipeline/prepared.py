@@ -117,8 +117,10 @@ def read_languages(data: Path, is_text: bool = False) -> Tuple[str, str]:
     script = f"scripts/{'prepare_text.sh' if is_text else 'prepare.sh'} --out {data}"
     prepared = read_prepared(data, f"run {script} again")
     if is_text and not prepared.is_text:
-        what = "pairs for translation" if (data / NAME).is_file() else "no prepared data"
-        raise Failure(f"{data} has {what}, and language models need text: run {script} first")
+        if (data / NAME).is_file():
+            other = "scripts/prepare_text.sh --out ANOTHER"
+            raise Failure(f"{data} has pairs for translation, and language models need text: run {other} first")
+        raise Failure(f"{data} has no prepared data: run {script} first")
     if prepared.is_text and not is_text:
         raise Failure(f"{data} has text for language models, not pairs for translation: see docs/language-models.md")
     for path in prepared.damaged(data):

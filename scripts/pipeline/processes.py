@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 ERROR = re.compile(r"^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |No module named")
+SIGNAL = re.compile(r"Signal \d+ \((SIG\w+)\) received by PID")
+"""What torchrun writes of a worker that was ended."""
+
 LAST_LINES = 400
 LONGEST = 300
 LITTLE = 1 << 16
@@ -37,11 +40,17 @@ def end(process: "subprocess.Popen[bytes]", grace: float) -> None:
         process.wait()
 
 
-def last_error_in(log: Path) -> str:
-    """The last line of a log, which may be missing, that gives a reason; torchrun's own lines give none."""
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+def last_error_in(log: Path, begin: int = 0) -> str:
+    """The last line of a log, which may be missing, that gives a reason; torchrun's own lines name at most a signal.
+
+    Args:
+        begin: the bytes of earlier calls, which do not count.
+    """
+    text = log.read_bytes()[begin:].decode("utf-8", errors="replace") if log.is_file() else ""
     lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in text.splitlines()[-LAST_LINES:]]
     if errors := [line for line in lines if ERROR.search(line) and "ChildFailedError" not in line]:
         return errors[-1][:LONGEST]
+    if ended := SIGNAL.findall(text):
+        return f"ended by {ended[-1]}"
     is_full = shutil.disk_usage(log.parent).free < LITTLE  # which cuts the log
     return f"no room is left in {log.parent}: make room" if is_full else "no reason given"

@@ -165,7 +165,7 @@ def averaged(run: Path) -> Path:
         raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")
     check_name(str(checkpoint))
     if is_unfinished(run):
-        say(f"{run} is not trained to its end: its checkpoint.pt is the model of an earlier update")
+        say(f"{run} is not trained to its end, or was copied without hidden files: its model may be an earlier one")
     averaged_ones = str(read_stamp(run, "average").get("settings"))
     there = " ".join(path.name for path in run.glob("checkpoints/*.pt"))
     last, newest = (max(map(int, UPDATES.findall(names)), default=0) for names in (averaged_ones, there))
@@ -185,10 +185,11 @@ def check_data(run: Path, data: Path) -> None:
 def check_flags(flags: Mapping[str, Sequence[str]], reserved: Collection[str] = RESERVED) -> None:
     """Raises Failure for a flag of fairseq-train that the scripts set themselves."""
     for name, values in flags.items():
-        if name in reserved or any(re.match("-[ast]", word) for word in values):
+        short = [word for word in values if re.match("-[ast]", word)]
+        if name in reserved or short:
             raise Failure(
-                f"{name} does not go among the flags of fairseq-train: the scripts set it, or have an option for it "
-                "(of train.sh, --max-update or --patience end a training)"
+                f"{[*short, name][0]} does not go among the flags of fairseq-train: the scripts set it, have an option "
+                "for it, or would be contradicted by it (--max-update N or `-- --patience N` end a training)"
             )
     if list(flags.get("--lr-scheduler", [])) == ["reduce_lr_on_plateau"]:
         raise Failure(

@@ -46,10 +46,10 @@ class Sweep:
         check_flags(flags_in(args.flags))
         recipe = self.recipe
         if not recipe.shares:
-            raise Failure(
-                f"the recipe {recipe.name} names no text: give it to scripts/{'finetune' if recipe.grid else 'train'}"
-                ".sh, or write a recipe that extends it and names train, valid and tests (docs/own-data.md)"
-            )
+            remedy = "give it to scripts/finetune.sh"
+            if not recipe.grid:
+                remedy = "extend it by one that names train, valid and tests (docs/own-data.md)"
+            raise Failure(f"the recipe {recipe.name} names no text: {remedy}")
         self.out: Path = args.out or ROOT / "runs" / recipe.shares
         self.data = self.out / "data"
         self.results: Path = args.results or self.out / "results"
@@ -119,7 +119,9 @@ class Sweep:
         chosen = f"--archs '' --variant '{variant} {arch} FLAGS'" if variant else f"--archs {arch}"
         for seed in self.args.seeds if name else ():
             if not (self._start(seed) / "checkpoint.pt").is_file():
-                first = f"scripts/reproduce.sh {name} {chosen} --seeds {seed}"
+                places = {"--data": self.args.data, "--out": self.args.out}
+                given = [f" {option} {shlex.quote(str(path))}" for option, path in places.items() if path]
+                first = f"scripts/reproduce.sh {name} {chosen} --seeds {seed}{''.join(given)}"
                 raise Failure(f"{self._start(seed)} has no averaged run, with which {self.recipe.name} begins: {first}")
         if not self.downloads and not self.raw.is_dir():
             raise Failure(

@@ -56,7 +56,7 @@ def test_an_output_that_is_full_is_said_once(begin):
 
 def test_a_package_that_is_missing_is_named(begin):
     status, message = ended(begin("import no_such_package"))
-    assert status == 1 and message.startswith("x.sh: error: No module named 'no_such_package': pip install no_such")
+    assert status == 1 and message.startswith("x.sh: error: No module named 'no_such_package': run scripts/install.sh")
 
 
 def test_a_reader_that_has_seen_enough_ends_it_in_silence(begin):

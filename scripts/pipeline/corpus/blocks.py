@@ -103,7 +103,8 @@ def copy_documents(prefix: str, out: Path, langs: Tuple[str, str]) -> Dict[str, 
 
     count = write_pairs(str(out), langs, segments())
     if len(sizes) == 1 < count:
-        say(f"{prefix}: all {count} segments are one document: if not, put an empty line between two on both sides")
+        how = "separate documents by empty lines on both sides (in a .tsv, by their names)"
+        say(f"{prefix}: all {count} segments are one document: if not, {how}")
     return {"pairs": count, "documents": sizes}
 
 
@@ -154,8 +155,8 @@ def write_training_blocks(tokens: Path, langs: Tuple[str, str], most: int) -> Di
     }
     if counts[SENTENCES] == counts["blocks"]:
         raise Failure(
-            f"no two neighbouring segments fit into {most} tokens, so every block is a single segment: give more "
-            "--document-tokens, or leave it out"
+            f"no document has two neighbouring segments that fit into {most} tokens: check how documents are separated,"
+            " or give more --document-tokens, or none"
         )
     return counts
 

@@ -113,7 +113,8 @@ def adopt(args: argparse.Namespace) -> None:
     args.subwords = info.get("subwords", "bpe")
     if not {"cleaned", args.subwords} & info.keys():  # of prepare.sh, or of fairseq-rope convert
         raise Failure(
-            f"--like {args.like}: its text was not split by prepare.sh: give --subwords and the like yourself"
+            f"--like {args.like}: its text was not split by prepare.sh: split yours as it was, call fairseq-preprocess "
+            "with --srcdict and --tgtdict, and then prepare.sh --binarized"
         )
     pair = (args.source, args.target)
     known = [lang for lang in info.get("languages", pair) if dictionary(args.like, lang).is_file()]

@@ -17,7 +17,7 @@ from typing import Dict, Sequence
 
 from sacrebleu.utils import get_reference_files, get_source_file
 
-from ..command import Failure, Parser, say, to_path
+from ..command import FULL, Failure, Parser, say, to_path
 from ..files import replacing, write_text
 from ..lock import AS_LONG_AS_IT_TAKES, locked
 from ..steps import Steps
@@ -58,6 +58,8 @@ def extract(archives: Dict[str, Path], out: Path) -> None:
                     for lang, file in files.items():
                         file.writelines(tar.extractfile(f"{MEMBERS[url]}.{lang}") or ())
             except (KeyError, tarfile.TarError, OSError, EOFError, zlib.error) as error:
+                if getattr(error, "errno", None) in FULL:
+                    raise
                 raise Failure(f"{path}: cannot be read ({error}): remove it and download it again") from None
 
 

@@ -63,7 +63,8 @@ def _processes(work: Callable[..., Any], workers: int, label: str) -> Iterator[P
     try:
         yield pool
     except BrokenProcessPool:
-        raise Failure(f"{label}: a process was ended: is there enough memory? --workers 1 needs least") from None
+        remedy = " --workers 1 needs least" if workers > 1 else ""
+        raise Failure(f"{label}: a process was ended: is there enough memory?{remedy}") from None
     finally:
         for process in active_children():  # what they still do is of no use
             process.kill()

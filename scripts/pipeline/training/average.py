@@ -38,13 +38,15 @@ def main(argv: Sequence[str]) -> None:
         raise Failure(f"{args.run} has no checkpoints: run scripts/train.sh --out {args.run} first")
     check_data(args.run, args.data)
     if is_unfinished(args.run):
-        say(f"{args.run} is not trained to its end: this is the model so far")
+        say(f"{args.run} is not trained to its end, or was copied without hidden files: this is the model so far")
     with locked(args.run):
         from fairseq_rope.checkpoints.average import find_checkpoints  # imports fairseq
 
         count = args.last or read_record(args.run).average or Score().average
         if not any(folder.glob("*.pt")) and _is_average_of(args.run, count):
             return say("average: done before, of checkpoints that were removed")
+        if not any([*folder.glob("*.pt"), *args.run.glob("checkpoint.pt")]):
+            raise Failure(f"{args.run} has no checkpoint yet: run scripts/train.sh --out {args.run} again")
         with as_failure():
             paths = find_checkpoints(folder, count)
         average(args.run, args.data, paths)
@@ -103,6 +105,9 @@ def model_card(run: Path, checkpoints: int) -> str:
     info: Dict[str, Any] = read_json(run / NAME)
     languages = prepared.source if prepared.is_text else f"{prepared.source} to {prepared.target}"
     amounts = [f"{info[unit]['train']:,} {unit}" for unit in DATA if "train" in info.get(unit, {})]
+    if cleaned := info.get("cleaned"):
+        amounts.append(f"{cleaned['kept']:,} after cleaning")
+    types = f"; {info['vocabulary']:,} types" if "vocabulary" in info else ""
     name = shlex.quote(run.name)
     use = f"scripts/evaluate.sh --run {name} --data DATA"
     if not prepared.is_text:
@@ -114,7 +119,7 @@ def model_card(run: Path, checkpoints: int) -> str:
         "",
         f"Use: `{use}`",
         "",
-        f"- Data: {', '.join(amounts)} for training; {prepared.subwords}; {info.get('vocabulary', 0):,} types",
+        f"- Data: {', '.join(amounts)} for training; {prepared.subwords}{types}",
         f"- Training: the average of {checkpoints} checkpoints; `{record.flags}`",
         *([f"- Began with: {record.start}"] if record.start else []),
         "- Tests: `scores/` has a file for each test set that was scored",

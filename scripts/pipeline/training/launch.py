@@ -21,6 +21,9 @@ RESTARTS = 3
 WARNING = re.compile(r" \| WARNING \| \S+ \| (.*\S)")
 """What fairseq or the plugin says to the log."""
 
+NO_MEMORY = ("out of memory", "allocate memory", "SIGKILL")
+"""In the reasons of a GPU, of PyTorch on a CPU, and of a kernel that has no memory left."""
+
 GRACE = 40.0
 """Seconds for torchrun to end its workers."""
 
@@ -84,7 +87,7 @@ def train(
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, where torchrun would listen nevertheless
         environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM,SIGINT,SIGQUIT"
     with log.open("ab") as output, log.open("rb") as lines:
-        lines.seek(0, os.SEEK_END)
+        begin = lines.seek(0, os.SEEK_END)
         words = [*torchrun(machines, processes), *command[1:]]
         process = subprocess.Popen(words, stdout=output, stderr=output, env=environ)
         try:
@@ -92,8 +95,8 @@ def train(
         finally:
             end(process, grace=GRACE)
     if process.returncode:
-        reason = last_error_in(log)
-        remedy = f": {smaller}" if "out of memory" in reason else ""
+        reason = last_error_in(log, begin)
+        remedy = f": {smaller}" if any(words in reason for words in NO_MEMORY) else ""
         raise Failure(f"fairseq-train failed: {reason} (log: {log}){remedy}")
 
 

@@ -109,6 +109,9 @@ class Training:
 
             with as_failure():
                 flags = with_options_of(self.checkpoint, flags, given)
+        for name in ("--max-update", "--save-interval-updates"):
+            if name not in flags:
+                raise Failure(f"the recipe {recipe.name} has no {name[2:]}: add it to [train]")
         max_update, save_every = (int(flags.pop(name)[0]) for name in ("--max-update", "--save-interval-updates"))
         self.max_update, self.save_every = args.max_update or max_update, args.save_every or save_every
         self.device_tokens = args.device_tokens or 4096
@@ -345,7 +348,8 @@ class Training:
 
         if self._gpus:
             return ""
-        if not settings.HALVES & set(self.flags) and (speed := products.speed_of_bf16()) > WORTH_SAYING:
+        could_change = not (continues or settings.HALVES & set(self.flags))
+        if could_change and (speed := products.speed_of_bf16()) > WORTH_SAYING:
             say(f"products are {speed:.1f} times as fast in bf16 on this processor: `-- --bf16` trains in it")
         before = read_record(self.out).products if continues else ""
         return products.required() or before or products.library()

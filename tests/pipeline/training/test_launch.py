@@ -38,3 +38,8 @@ def test_a_training_without_memory_says_what_to_do_and_warnings_reach_the_termin
     assert capsys.readouterr().err.count("warning: other encodings") == 1
     with pytest.raises(Failure, match=r"ValueError: other \(log: .*train\.log\)$"):
         train("raise ValueError('other')")
+    with pytest.raises(Failure, match="no reason given"):  # not that of the call before
+        train("raise SystemExit(3)")
+    line = "  traceback : Signal 9 (SIGKILL) received by PID 7"  # torchrun's
+    with pytest.raises(Failure, match=r"ended by SIGKILL \(log: .*\): a smaller batch$"):
+        train(f"raise SystemExit({line!r})")
