@@ -3,6 +3,7 @@
 import functools
 from typing import Any, List
 
+import torch
 from torch import nn
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -10,7 +11,12 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 def is_intercepted(*modules: nn.Module) -> bool:
     """Whether somebody listens to the calls of one of these modules, and may change their inputs or outputs, or has
-    replaced a method of one. Hooks for all modules, by which tools count, do not matter."""
+    replaced a method of one.
+
+    Hooks for all modules, by which tools count, are not seen; nor is anything while a program is compiled.
+    """
+    if torch.compiler.is_compiling():
+        return False
     return any(
         any(getattr(module, name) for name in HOOKS) or not is_unchanged(module, *_own_methods(module))
         for module in modules

@@ -109,7 +109,7 @@ class PluginModel:
         return super().load_state_dict(state_dict, strict, model_cfg, args)  # type: ignore[misc]
 
     def _check_dictionaries(self, parameters: Mapping[str, Tensor]) -> None:
-        remedy = "prepare the text with the model's dictionary (prepare.sh --like, or fairseq-preprocess --srcdict)"
+        remedy = "prepare the text with the model's own (prepare.sh --like, or fairseq-preprocess --srcdict, --tgtdict)"
         for side, trained in getattr(parameters, "dictionaries", {}).items():
             own = self.dictionaries.get(side, trained)
             if own.digest != trained.digest:
@@ -160,9 +160,7 @@ def dictionaries_of(state: Dict[str, Any], path: Path) -> Dictionaries:
         if side in sides and file:
             try:
                 dictionary = Dictionary.load(str(file))
-            except OSError:
-                raise
-            except Exception:  # it is of another kind of model
+            except Exception:  # it is of another kind of model, or nobody may read it
                 continue
             if sides == ["encoder"]:
                 dictionary.add_symbol("<mask>")  # as the tasks of masked models do

@@ -67,7 +67,7 @@ class PositionalTransformerEncoder(TransformerEncoderBase):
         pads = int(padding_mask.sum()) if may_pack else is_exporting() or bool(padding_mask.any())
         has_pads = pads > 0
         packed = places(padding_mask, pads) if may_pack else None
-        if packed is not None and not torch.compiler.is_compiling() and is_intercepted(*self.modules()):
+        if packed is not None and is_intercepted(*self.layers.modules(), *filter(None, [self.layer_norm])):
             packed = None  # who listens expects (T, B, C)
         positions = self.position.positions_of(src_tokens)
         context = self.position.prepare(positions, positions)

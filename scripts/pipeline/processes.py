@@ -3,14 +3,15 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
 from pathlib import Path
 
 ERROR = re.compile(r"^[A-Za-z_.]*(Error|Exception|Exit|Interrupt)\b|: error: |^error: |No module named")
-SIGNAL = re.compile(r"Signal \d+ \((SIG\w+)\) received by PID")
-"""What torchrun writes of a worker that was ended."""
+KILLED = re.compile(r"failed \(exitcode: -(\d+)\) local_rank")
+"""What torchrun writes of a worker that a signal ended."""
 
 LAST_LINES = 400
 LONGEST = 300
@@ -48,9 +49,12 @@ def last_error_in(log: Path, begin: int = 0) -> str:
     """
     text = log.read_bytes()[begin:].decode("utf-8", errors="replace") if log.is_file() else ""
     lines = [re.sub(r"^\[rank\d+\]: ", "", line) for line in text.splitlines()[-LAST_LINES:]]
-    if errors := [line for line in lines if ERROR.search(line) and "ChildFailedError" not in line]:
-        return errors[-1][:LONGEST]
-    if ended := SIGNAL.findall(text):
-        return f"ended by {ended[-1]}"
+    if errors := [line for line in lines if _gives_reason(line)]:
+        ended = KILLED.search(errors[-1])
+        return f"ended by {signal.Signals(int(ended[1])).name}" if ended else errors[-1][:LONGEST]
     is_full = shutil.disk_usage(log.parent).free < LITTLE  # which cuts the log
     return f"no room is left in {log.parent}: make room" if is_full else "no reason given"
+
+
+def _gives_reason(line: str) -> bool:
+    return bool(KILLED.search(line) or (ERROR.search(line) and "ChildFailedError" not in line))

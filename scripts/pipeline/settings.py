@@ -189,7 +189,7 @@ def check_flags(flags: Mapping[str, Sequence[str]], reserved: Collection[str] = 
         if name in reserved or short:
             raise Failure(
                 f"{[*short, name][0]} does not go among the flags of fairseq-train: the scripts set it, have an option "
-                "for it, or would be contradicted by it (--max-update N or `-- --patience N` end a training)"
+                "for it, or it would contradict them (of train.sh, --max-update N or `-- --patience N` end a training)"
             )
     if list(flags.get("--lr-scheduler", [])) == ["reduce_lr_on_plateau"]:
         raise Failure(

@@ -48,7 +48,7 @@ class Sweep:
         if not recipe.shares:
             remedy = "give it to scripts/finetune.sh"
             if not recipe.grid:
-                remedy = "extend it by one that names train, valid and tests (docs/own-data.md)"
+                remedy = "give it to scripts/train.sh, or extend it by one that names train, valid and tests"
             raise Failure(f"the recipe {recipe.name} names no text: {remedy}")
         self.out: Path = args.out or ROOT / "runs" / recipe.shares
         self.data = self.out / "data"

@@ -36,7 +36,7 @@ def find_files(name: str) -> List[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = [file for file in _below(path) if not any(part[0] == "." for part in file.relative_to(path).parts)]
+        found = list(_below(path))
     else:
         beginning = f"{path.name}."
         found = [file for file in path.parent.glob("*") if path.name and file.name.startswith(beginning)]
@@ -47,14 +47,15 @@ def find_files(name: str) -> List[Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All files below a folder, also behind links, each folder once."""
+    """The files below a folder that are not hidden, also behind links, of each folder once."""
     seen = set()
     for at, folders, names in os.walk(folder, followlinks=True):
         if (real := os.path.realpath(at)) in seen:
             folders.clear()  # a link to a folder above, or a second one
             continue
         seen.add(real)
-        yield from (Path(at, name) for name in names)
+        folders[:] = sorted(name for name in folders if name[0] != ".")  # which link comes first may not vary
+        yield from (Path(at, name) for name in names if name[0] != ".")
 
 
 def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:

@@ -91,7 +91,7 @@ class FineTuning(Experiment):
         self.args, self.task = args, TASKS[task]
         recipe = load_recipe(args.recipe or ("scm" if self.task is SCM else "glue"))
         if not recipe.grid:
-            raise Failure(f"the recipe {recipe.name} has no [grid] of lr and seed: add it, or extend glue")
+            raise Failure(f"the recipe {recipe.name} has no [grid]: give it to scripts/train.sh, or extend glue")
         self.given = flags_in(args.flags)
         check_flags(self.given, FIXED)
         check_flags(recipe.flags, set(FIXED) - set(IN_RECIPES))

@@ -62,7 +62,8 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
 def _by_this_python(command: Sequence[str]) -> List[str]:
     """A command whose program this Python runs, if it is a script: the Python that it names may have been moved."""
     program = shutil.which(command[0])
-    if program and b"python" in Path(program).read_bytes().split(b"\n")[0]:
+    start = Path(program).read_bytes()[:1000] if program else b""
+    if program and start.startswith(b"#!") and b"python" in b"".join(start.split(b"\n")[:2]):  # pip may put it second
         return [sys.executable, program, *command[1:]]
     return list(command)
 

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
         count = args.last or read_record(args.run).average or Score().average
         if not any(folder.glob("*.pt")) and _is_average_of(args.run, count):
             return say("average: done before, of checkpoints that were removed")
-        if not any([*folder.glob("*.pt"), *args.run.glob("checkpoint.pt")]):
+        if not by_updates(folder) and not (args.run / "checkpoint.pt").is_file():
             raise Failure(f"{args.run} has no checkpoint yet: run scripts/train.sh --out {args.run} again")
         with as_failure():
             paths = find_checkpoints(folder, count)

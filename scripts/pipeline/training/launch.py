@@ -96,7 +96,7 @@ def train(
             end(process, grace=GRACE)
     if process.returncode:
         reason = last_error_in(log, begin)
-        remedy = f": {smaller}" if any(words in reason for words in NO_MEMORY) else ""
+        remedy = f": {smaller}" if any(sign in reason for sign in NO_MEMORY) else ""
         raise Failure(f"fairseq-train failed: {reason} (log: {log}){remedy}")
 
 

@@ -109,11 +109,10 @@ class Training:
 
             with as_failure():
                 flags = with_options_of(self.checkpoint, flags, given)
-        for name in ("--max-update", "--save-interval-updates"):
-            if name not in flags:
-                raise Failure(f"the recipe {recipe.name} has no {name[2:]}: add it to [train]")
-        max_update, save_every = (int(flags.pop(name)[0]) for name in ("--max-update", "--save-interval-updates"))
-        self.max_update, self.save_every = args.max_update or max_update, args.save_every or save_every
+        max_update, save_every = (flags.pop(name, ["0"])[0] for name in ("--max-update", "--save-interval-updates"))
+        self.max_update, self.save_every = args.max_update or int(max_update), args.save_every or int(save_every)
+        if not (self.max_update and self.save_every):
+            raise Failure(f"the recipe {recipe.name} has no max-update or interval: give --max-update and --save-every")
         self.device_tokens = args.device_tokens or 4096
         self.target_tokens = self._target_tokens(flags, given)
         if "--share-all-embeddings" in flags and not one_dictionary(self.data):

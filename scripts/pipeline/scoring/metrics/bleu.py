@@ -23,7 +23,10 @@ def standard_bleu(lang: str) -> BLEU:
         return BLEU(tokenize=name)
     except (ImportError, RuntimeError):
         extra = name.split("-")[0]
-        raise Failure(f"BLEU of {lang} needs sacreBLEU's tokeniser {name}: EXTRAS={extra} scripts/install.sh") from None
+        raise Failure(
+            f"BLEU of {lang} needs sacreBLEU's tokeniser {name}: "
+            f"pip install 'sacrebleu[{extra}]', or EXTRAS={extra} scripts/install.sh"
+        ) from None
 
 
 def moses_bleu(texts: Texts, splits: bool = False, lowercase: bool = False) -> Optional[Entry]:
