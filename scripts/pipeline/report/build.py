@@ -25,6 +25,7 @@ from .comparison import LEVEL
 from .pages import fill, project_pages
 from .pictures import draw
 from .recipe import Report, read_report
+from .systems import differing_settings
 
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -33,7 +34,7 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters.update(code=tables.code, text=tables.text)
-TEMPLATES.globals.update(vars(tables), fmean=fmean, LEVEL=LEVEL)
+TEMPLATES.globals.update(vars(tables), differing_settings=differing_settings, fmean=fmean, LEVEL=LEVEL)
 
 
 def to_markdown(report: Report, with_pictures: bool = False) -> str:

@@ -14,6 +14,7 @@ from ..scoring.statistics import bleu, rows
 from ..settings import HALVES
 
 SEED = re.compile(r"--seed \S+")
+ARCH = re.compile(r"--arch \S+")
 DATA = re.compile(r"^data .*", re.MULTILINE)
 FROM = re.compile(r"^from \w+\n", re.MULTILINE)
 TASK = re.compile(r"^finetune .*?(?=epochs|$)", re.MULTILINE)
@@ -120,9 +121,23 @@ def _conditions(result: Result) -> str:
     if result.starts_with:  # the same training for all seeds, and another file for each
         settings = FROM.sub(f"from {result.starts_with}\n", settings)
     model = {"max_update": result.pretrained.get("updates"), **result.pretrained, "checkpoint": "", "updates": ""}
-    searches = {test.settings for test in result.tests.values() if BLEU in test.scores}
+    searches = sorted({test.settings for test in result.tests.values() if BLEU in test.scores})
     updates = model if result.grid else result.wanted_updates
-    return f"{settings}\n{updates}, averaged {result.training.averaged}, {sorted(searches)}, {_halves(result)}"
+    others: Dict[str, Any] = {"updates": updates, "averaged": result.training.averaged, "search": searches}
+    others["precision"] = ",".join(_halves(result)) or "fp32"
+    return "\n".join([settings, *(f"{name}={value}".replace(" ", "_") for name, value in others.items())])
+
+
+def differing_settings(systems: Sequence[SystemResults]) -> Dict[str, str]:
+    """Of systems whose names do not tell how else they differ: by name, the words of their settings that not all have.
+
+    Variants are named, and so are the grids of fine-tuning.
+    """
+    results = {system.name: system.results[0] for system in systems if not system.variant}
+    words = {name: ARCH.sub("", _conditions(one)).split() for name, one in results.items() if not one.grid}
+    common = set.intersection(*map(set, words.values())) if words else set()
+    told = {name: " ".join(word for word in own if word not in common) for name, own in words.items()}
+    return {name: text for name, text in told.items() if text}
 
 
 def _grid(result: Result) -> str:

@@ -181,7 +181,9 @@ def _card(recipe: RecipeResults, system: SystemResults) -> str:
     for test in [*recipe.tests, *recipe.validation]:
         metric = METRICS[key := metric_of(recipe.systems, test)]
         if score := system.spread(test, key):
-            tests.append(f"{metric.name} {figure(score, metric)} on {code(test)}")
+            count = len(system.scores(test, key))
+            fewer = f" ({count})" if count < len(seeds) else ""
+            tests.append(f"{metric.name} {figure(score, metric)}{fewer} on {code(test)}")
     words = [n for test in system.tests(recipe.tests[0]).values() for n in test.statistics.get("source_words", [])]
     if words:
         low, high = (sorted(words)[round(share * (len(words) - 1))] for share in (0.05, 0.95))

@@ -4,6 +4,7 @@ import pytest
 
 from pipeline.files import read_json, write_json
 from pipeline.report.recipe import read_report
+from pipeline.report.systems import differing_settings
 
 from .made_results import LEARNED, ROTARY, SINUSOIDAL, exact_bleu, model, named, recipe, result, scored, tuned
 
@@ -29,6 +30,15 @@ def test_seeds_of_another_average_search_precision_flags_or_data_are_another_sys
         path = result(tmp_path, ROTARY, seed, test=0.1)
     altered(path, change)
     assert sorted(named(recipe(tmp_path))) == [f"{ROTARY} (settings 1)", f"{ROTARY} (settings 2)"]
+
+
+def test_systems_that_differ_in_more_than_their_architecture_are_told(tmp_path):
+    flags = {arch: {"flags": f"--arch {arch} --lr 0.1"} for arch in (ROTARY, LEARNED)}
+    paths = [result(tmp_path, arch, 1, run=flags[arch], test=0.1) for arch in flags]
+    assert not differing_settings(recipe(tmp_path).systems)
+    altered(paths[0], lambda made: made["run"].update(flags=f"--arch {ROTARY} --lr 0.2", batch="--bf16"))
+    told = differing_settings(recipe(tmp_path).systems)
+    assert told == {ROTARY: "0.2 precision=--bf16", LEARNED: "0.1 precision=fp32"}
 
 
 def test_seeds_that_begin_with_the_same_training_are_one_system(tmp_path):
