@@ -34,10 +34,9 @@ def locked(folder: Path, wait: float = WAIT) -> Iterator[None]:
     try:
         lock.acquire(timeout=min(wait, WAIT))
     except Timeout:
-        left = f"if there is none, remove {lock.lock_file}"  # on a disk without locks, a killed command leaves it
         if wait <= WAIT:
-            raise Failure(f"another command works in {folder}: wait for it, or end it; {left}") from None
-        say(f"waiting for another command that works in {folder}; {left}")
+            raise Failure(f"another command works in {folder}: wait for it, or end it") from None
+        say(f"waiting for another command that works in {folder}")
         lock.acquire()
     try:
         yield
