@@ -248,24 +248,18 @@ def test_packed_layers_are_the_layers_side_by_side(library, onednn, monkeypatch)
         torch.testing.assert_close(out.float(), precise, rtol=1e-2, atol=1e-2)
 
 
-@NEEDS_ONEDNN
-def test_measuring_keeps_the_number_of_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        assert products._ratio(F.linear, products.onednn) > 0 and torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
-def test_what_is_measured_is_in_fp32_and_does_not_count_among_the_products_of_the_caller():
-    precisions = set()
+def test_what_is_measured_is_in_fp32_and_changes_neither_threads_nor_the_count_of_the_caller():
+    precisions, before = set(), torch.get_num_threads()
 
     def product(x, weight):
         output = F.linear(x, weight)
         precisions.add(output.dtype)
         return output
 
-    with FlopCounterMode(display=False) as counted, torch.autocast("cpu", torch.bfloat16):
-        products._ratio(product, product)
+    torch.set_num_threads(2)
+    try:
+        with FlopCounterMode(display=False) as counted, torch.autocast("cpu", torch.bfloat16):
+            assert products._ratio(product, product) > 0 and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
     assert counted.get_total_flops() == 0 and precisions == {torch.float32}

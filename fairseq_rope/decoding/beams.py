@@ -269,6 +269,8 @@ def largest(x: Tensor, count: int) -> Tuple[Tensor, Tensor]:
     if whole < width:
         maxima = torch.cat([maxima, x[:, whole:].amax(dim=-1, keepdim=True)], dim=1)
     columns = (maxima.topk(count)[1][..., None] * BLOCK + torch.arange(BLOCK)).flatten(1)  # (N, count * BLOCK)
-    candidates = x.gather(1, columns.clamp(max=width - 1)).masked_fill_(columns >= width, -torch.inf)
+    beyond = columns >= width
+    columns.clamp_(max=width - 1)  # a row of -inf chooses them, too
+    candidates = x.gather(1, columns).masked_fill_(beyond, -torch.inf)
     values, places = candidates.topk(count)
     return values, columns.gather(1, places)

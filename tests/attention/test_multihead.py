@@ -1,6 +1,5 @@
 """PositionalMultiheadAttention against fairseq's own, and against explicit weights; the masks that it merges."""
 
-import itertools
 import threading
 
 import pytest
@@ -86,20 +85,6 @@ def test_without_encoding_it_equals_fairseqs_attention(length):
             torch.testing.assert_close(actual, wanted, **FP32, msg=kind)
 
 
-@LENGTHS
-def test_causal_equals_a_bias_of_minus_infinity(length):
-    layer, x = attention(DistanceEncoding), torch.randn(length, B, C)
-    context = context_of(layer, length)
-    hidden = {"bias": context["bias"] + masks("causal", length)["attn_mask"]}
-    padding = {"key_padding_mask": masks("padding", length)["key_padding_mask"].flip(1)}
-    for others, need_weights in itertools.product(({}, padding), (False, True)):
-        with layer.at(hidden):
-            expected, _ = layer(x, need_weights=need_weights, **others)
-        with layer.at(context, causal=True):
-            actual, _ = layer(x, need_weights=need_weights, **others)
-        torch.testing.assert_close(actual, expected, **FP32)
-
-
 def test_a_call_within_a_call_leaves_the_positions_of_the_outer_one():
     layer, x = attention(DistanceEncoding), torch.randn(T, B, C)
     context = context_of(layer, T)
@@ -114,18 +99,6 @@ def test_a_mask_of_pairs_is_not_ignored():
     layer, x = attention(), torch.randn(T, B, C)
     with layer.at({}), pytest.raises(ValueError, match="causal"):
         layer(x, attn_mask=masks("causal")["attn_mask"])
-
-
-@LENGTHS
-def test_queries_that_see_only_padding_stay_finite(length):
-    """Also where the logits are as negative as the mask of a padded key is in fp16."""
-    q, v = 8 * torch.randn(B, H, length, C // H), torch.randn(B, H, length, C // H)
-    options = dict(key_padding_mask=masks("padding", length)["key_padding_mask"], causal=True)
-    for dtype, need_weights in itertools.product((torch.float32, torch.bfloat16, torch.float16), (False, True)):
-        layer = attention().to(dtype)
-        options.update(incremental_state=None, need_weights=need_weights, context={})
-        out, _ = layer.attend(q.to(dtype), -q.to(dtype), v.to(dtype), **options)
-        assert out.isfinite().all(), dtype
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -223,18 +196,22 @@ def test_another_thread_may_use_the_layer_meanwhile():
         for places in (token_positions(range(T)), token_positions(range(0, 5 * T, 5)))
     )
 
-    def output(context, meanwhile=lambda: None):
-        with layer.at(context):
-            meanwhile()
-            return layer(x, need_weights=False)[0]
+    entered, done = threading.Event(), threading.Event()
 
-    def in_a_thread():
-        thread = threading.Thread(target=output, args=[far])
+    def stay_at_far():
+        with layer.at(far):
+            entered.set()
+            done.wait()
+
+    with layer.at(near):
+        expected = layer(x, need_weights=False)[0]
+        thread = threading.Thread(target=stay_at_far)
         thread.start()
+        entered.wait()
+        found = layer(x, need_weights=False)[0]
+        done.set()
         thread.join()
-
-    assert not torch.equal(output(near), output(far))
-    assert torch.equal(output(near, in_a_thread), output(near))
+    assert torch.equal(found, expected)
 
 
 PADDING = torch.tensor([[True, True, False], [False, True, True]])

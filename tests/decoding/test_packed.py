@@ -21,7 +21,7 @@ def translated(model, **options):
 
 def test_the_largest_are_those_of_topk():
     torch.manual_seed(0)
-    for width, count in itertools.product((100, 2048, 2050, 2175), (1, 4, 9)):
+    for width, count in itertools.product((2048, 2050, 2175), (1, 4, 8)):
         x = torch.randn(5, width)
         x[1, 7:] = -torch.inf
         x[2, width - 1] = 9

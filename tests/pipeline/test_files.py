@@ -2,15 +2,12 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 
 import pytest
 
 from pipeline.command import Failure
 from pipeline.files import BLOCK, read_json, replacing, sha256, write_json, write_text
 from pipeline.lock import locked
-from pipeline.paths import SCRIPTS
 from pipeline.steps import Steps
 
 from ..disks import full_disk, read_only
@@ -63,19 +60,6 @@ def test_what_is_done_in_a_read_only_folder_needs_no_lock_and_no_writing(tmp_pat
             write_text(tmp_path / "a", "y")
         assert str(error.value.filename) == str(tmp_path / "a")
     assert (tmp_path / "a").read_text() == "x" and len(list(tmp_path.iterdir())) == 1
-
-
-def test_one_command_at_a_time_works_in_a_folder_and_a_killed_one_leaves_it(tmp_path):
-    hold = f"with locked(Path({str(tmp_path)!r})): print('held', flush=True); time.sleep(60)"
-    program = f"import time; from pathlib import Path; from pipeline.lock import AS_LONG_AS_IT_TAKES, locked\n{hold}"
-    environ = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
-    with subprocess.Popen([sys.executable, "-c", program], env=environ, stdout=subprocess.PIPE) as command:
-        assert command.stdout.readline() == b"held\n"
-        with pytest.raises(Failure, match=f"another command works in {tmp_path}: wait for it, or end it"):
-            locked(tmp_path, wait=0).__enter__()
-        command.kill()
-    with locked(tmp_path, wait=0):
-        pass
 
 
 def test_a_step_is_done_with_its_settings_and_those_before_it_while_its_outputs_are_there(tmp_path):

@@ -9,7 +9,7 @@ from torch import nn
 
 from fairseq_rope.interception import is_unchanged
 from fairseq_rope.output_projection import tell_once
-from fairseq_rope.training import criterion
+from fairseq_rope.training import criterion, masked_criterion
 from fairseq_rope.training.criterion import FusedLabelSmoothedCrossEntropyCriterion
 
 from ..helpers import (
@@ -80,7 +80,8 @@ def assert_same_gradients(actual, expected, tolerance):
 def fused(monkeypatch):
     """How often the fused function ran."""
     calls, function = [], criterion.linear_label_smoothed_nll_loss
-    monkeypatch.setattr(criterion, function.__name__, lambda *args: calls.append(1) or function(*args))
+    for module in (criterion, masked_criterion):
+        monkeypatch.setattr(module, function.__name__, lambda *args, **kw: calls.append(1) or function(*args, **kw))
     return calls
 
 

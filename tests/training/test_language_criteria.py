@@ -13,9 +13,9 @@ from fairseq_rope.training.masked_criterion import FusedMaskedLmLoss
 
 from ..helpers import BOS, DEVICES, PAD, build, override, pad, sentences, task
 from .test_criterion import CLOSE, assert_as_stock, criteria, fused, of_a_subclass, outcome, sample, with_a_hook
-from .test_linear_loss import FP64, assert_same, limit, stock_loss, tensors
+from .test_linear_loss import FP64, assert_same, half_precision, limit, stock_loss, tensors
 
-__all__ = ["fused"]  # a fixture
+__all__ = ["fused", "half_precision"]  # fixtures
 
 
 MLM = ["roformer_mlm_tiny", "transformer_linear_learned_mlm_tiny", "fairseq_transformer_mlm_tiny"]
@@ -79,13 +79,13 @@ def test_a_search_for_unused_parameters_finds_those_of_the_loss(tmp_path):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("arch", MLM)
-def test_the_masked_loss_and_gradients_equal_fairseqs(arch, device):
+def test_the_masked_loss_and_gradients_equal_fairseqs(arch, device, fused):
     model = build(arch).to(device)
     for share in (0.3, 0.02, 1.0):
         assert_as_stock(model, masked_text(share, device), functions=masked_losses())
     untied = build(arch, untie_weights_roberta=True).to(device)
     found = assert_as_stock(untied, masked_text(device=device), functions=masked_losses())
-    assert found[3]["encoder.lm_head.weight"].any()
+    assert found[3]["encoder.lm_head.weight"].any() and len(fused) == 4
 
 
 def test_a_text_without_a_mask_has_no_loss_and_gradients_of_zero():
@@ -100,13 +100,13 @@ MASKED_CHANGES = {
 }
 
 
-def test_a_masked_model_with_other_logits_or_targets_is_fairseqs_own():
+def test_a_masked_model_with_other_logits_or_targets_is_fairseqs_own(fused):
     for name, change in MASKED_CHANGES.items():
         model = build(MLM[0])
         before = masked_losses()[1](model, masked_text())[0]
         change(model)
         found = assert_as_stock(model, masked_text(), functions=masked_losses())
-        assert float(found[0]) != pytest.approx(float(before)), name
+        assert float(found[0]) != pytest.approx(float(before)) and not fused, name
 
 
 def test_only_masked_tokens_are_projected():

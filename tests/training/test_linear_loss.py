@@ -7,6 +7,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from torch import nn
 
+from fairseq_rope import products
 from fairseq_rope.training import linear_loss
 from fairseq_rope.training.linear_loss import linear_label_smoothed_nll_loss
 
@@ -15,6 +16,12 @@ from ..helpers import DEVICES, PAD
 FP64 = dict(rtol=1e-10, atol=1e-12)
 
 devices = pytest.mark.parametrize("device", DEVICES)
+
+
+@pytest.fixture(autouse=True)
+def half_precision(monkeypatch):
+    """On every processor; those without its instructions compute this loss in fp32."""
+    monkeypatch.setattr(products, "has_instructions", lambda dtype: True)
 
 
 def stock_loss(features, weight, target, epsilon, ignore_index=None, bias=None):
@@ -59,6 +66,18 @@ def limit(monkeypatch, rows, types, size=8):
     monkeypatch.setattr(linear_loss, "BLOCK", rows * types * 4 // 2)
 
 
+def recorded(monkeypatch, *names):
+    """A list to which each call of these functions of the linear loss adds its name and its first argument."""
+    calls = []
+
+    def recording(name, function):
+        return lambda x, *args, **kwargs: calls.append((name, x)) or function(x, *args, **kwargs)
+
+    for name in names:
+        monkeypatch.setattr(linear_loss, name, recording(name, getattr(linear_loss, name)))
+    return calls
+
+
 @devices
 def test_loss_and_gradients_equal_fairseqs_function(device):
     for tokens, types, epsilon, ignored in itertools.product((1, 2, 13), (3, 37, 1000), (0.0, 0.1), (None, PAD)):
@@ -67,10 +86,13 @@ def test_loss_and_gradients_equal_fairseqs_function(device):
 
 @devices
 def test_chunks_and_blocks_change_nothing(device, monkeypatch):
-    """One chunk, several equal ones, many, and a last small one."""
+    """One chunk, several equal ones, many, and a last small one; none has more rows than the limit."""
+    products_of = recorded(monkeypatch, "product")
     for padded, rows in itertools.product((False, True), (1, 2, 4, 5, 11, 12, 13, 100)):
         limit(monkeypatch, rows, 37)
         assert_as_stock(*tensors(12, 37, device=device, padded=padded), 0.1, PAD if padded else None)
+        assert 0 < max(len(x) for _, x in products_of) <= rows
+        products_of.clear()
 
 
 def test_padding_that_stays_in_the_batch_has_no_loss_and_no_gradient():
@@ -165,14 +187,16 @@ def test_nan_and_infinity_show_in_loss_and_gradients():
         assert not grads[0][2].isfinite().any() and grads[0][[0, 1, 3]].isfinite().all()
 
 
-def test_only_the_gradients_that_are_needed_are_computed():
+def test_only_the_gradients_that_are_needed_are_computed(monkeypatch):
     features, weight, target = tensors(7, 37)
+    calls = recorded(monkeypatch, "product", "weight_gradient")
     expected = results(stock_loss, features, weight, target, 0.1, PAD)[2:]
     for needs in ((True, False), (False, True)):
         inputs = [x.detach().requires_grad_(need) for x, need in zip((features, weight), needs)]
+        calls.clear()
         linear_label_smoothed_nll_loss(*inputs, target, 0.1, PAD)[0].backward()
+        assert [name for name, _ in calls] == ["product", "weight_gradient" if needs[1] else "product"]
         torch.testing.assert_close(inputs[needs[1]].grad, expected[needs[1]], **FP64)
-        assert inputs[needs[0]].grad is None
 
 
 def test_a_batch_of_padding_has_no_loss_and_no_gradient():

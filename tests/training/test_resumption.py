@@ -31,9 +31,9 @@ def dataset():
     return LanguagePairDataset(side, lengths, dictionary, side, lengths, dictionary)
 
 
-def batches(dataset, epoch, **options):
+def batches(dataset, epoch, get_batch_iterator=TranslationTask.get_batch_iterator, **options):
     task = TranslationTask(TranslationConfig(), dataset.src_dict, dataset.tgt_dict)
-    iterator = task.get_batch_iterator(dataset, max_tokens=60, seed=1, epoch=epoch, **options)
+    iterator = get_batch_iterator(task, dataset, max_tokens=60, seed=1, epoch=epoch, **options)
     return [list(batch) for batch in iterator.frozen_batches]
 
 
@@ -43,10 +43,8 @@ def test_the_batches_of_a_later_epoch_are_those_of_the_first(dataset):
 
 def test_batches_that_are_made_anew_in_each_epoch_are_fairseqs(dataset):
     stock = FairseqTask.get_batch_iterator.__wrapped__
-    task = TranslationTask(TranslationConfig(), dataset.src_dict, dataset.tgt_dict)
-    options = dict(max_tokens=60, seed=1, epoch=3, update_epoch_batch_itr=True)
-    expected = [list(batch) for batch in stock(task, dataset, **options).frozen_batches]
-    assert batches(dataset, epoch=3, update_epoch_batch_itr=True) == expected
+    found, expected = (batches(dataset, 3, *way, update_epoch_batch_itr=True) for way in ((), (stock,)))
+    assert found == expected
 
 
 def test_another_size_of_batches_goes_on_at_the_same_share_of_the_epoch(dataset):

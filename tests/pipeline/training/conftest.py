@@ -2,7 +2,6 @@
 
 import pytest
 
-from fairseq_rope import products
 from pipeline.files import write_json
 from pipeline.steps import stamp_path
 from pipeline.training import launch, train
@@ -23,15 +22,15 @@ def data(tmp_path):
 
 
 @pytest.fixture
-def trainings(monkeypatch, libraries):
+def trainings(monkeypatch, variables):
     """In the place of fairseq-train one that makes its last checkpoint; the updates that each began with."""
     begun = []
 
-    def started(machines, processes, command, log, total, label, smaller, variables):
+    def started(machines, processes, command, log, total, label, smaller, given):
         folder = log.parent / "checkpoints"
         last = folder / train.checkpoints.LAST
         begun.append(train.checkpoints.updates_in(last) if last.is_file() else 0)
-        libraries.append(variables.get(products.VARIABLE))
+        variables.append(given)
         for name in (f"checkpoint_1_{total}.pt", "checkpoint_last.pt"):
             checkpoint(folder, name, total)
         return 0
@@ -41,6 +40,6 @@ def trainings(monkeypatch, libraries):
 
 
 @pytest.fixture
-def libraries():
-    """The library for products that each of these trainings was told to take."""
+def variables():
+    """What each of these trainings was given beside the environment."""
     return []

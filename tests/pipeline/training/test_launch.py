@@ -21,10 +21,15 @@ def test_a_run_goes_on_in_the_precision_of_its_first_device(data, trainings, beg
     assert trainings == [0, 8] and read_json(record)["batch"] == ("--bf16" if begun_with else "")
 
 
-def test_several_processes_share_the_threads(data, trainings, monkeypatch):
+def test_several_processes_share_the_threads(data, trainings, variables, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    training(data, "--processes", 2).run()
-    assert read_json(data.parent / "run/run.json")["threads"] == str(max(torch.get_num_threads() // 2, 1))
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        training(data, "--processes", 2).run()
+    finally:
+        torch.set_num_threads(before)
+    assert read_json(data.parent / "run/run.json")["threads"] == variables[0]["OMP_NUM_THREADS"] == "2"
 
 
 def test_a_training_without_memory_says_what_to_do_and_warnings_reach_the_terminal_once(tmp_path, monkeypatch, capsys):

@@ -59,7 +59,7 @@ def test_a_longer_training_of_a_run_whose_checkpoints_were_removed_is_told_to_be
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU rounds in its own way")
-def test_a_run_goes_on_with_the_library_of_its_record_unless_one_is_required(data, trainings, libraries, monkeypatch):
+def test_a_run_goes_on_with_the_library_of_its_record_unless_one_is_required(data, trainings, variables, monkeypatch):
     monkeypatch.delenv(products.VARIABLE, raising=False)
     monkeypatch.setattr(products, "library", lambda: products.BLAS)
     training(data).run()
@@ -69,7 +69,8 @@ def test_a_run_goes_on_with_the_library_of_its_record_unless_one_is_required(dat
     training(data, "--max-update", 20).run()
     monkeypatch.setenv(products.VARIABLE, products.BLAS)
     training(data, "--max-update", 30).run()
-    assert libraries == [products.BLAS, products.ONEDNN, products.BLAS]
+    told = [given.get(products.VARIABLE) for given in variables]
+    assert told == [products.BLAS, products.ONEDNN, products.BLAS]
 
 
 def test_a_run_killed_before_its_last_checkpoint_had_its_name_gets_that_and_no_more(data, trainings):
