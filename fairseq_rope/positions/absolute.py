@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, looked_up
 
 
 @dataclass(frozen=True)
@@ -90,4 +90,4 @@ class LearnedEncoding(PositionEncoding):
         return super().prepare(query, key)
 
     def embed(self, positions: Tensor) -> Tensor:
-        return F.embedding(positions, self.weight)
+        return looked_up(self.weight, positions)

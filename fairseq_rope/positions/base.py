@@ -12,7 +12,7 @@ Shapes, in all of these files::
     C  embed_dim              S  all (key) positions         D  head_dim = C / H
     i  position of a query    j  position of a key           R  relative positions, or rows of a table
 
-    positions           (B, T) or (1, T)   int64, in tokens, 0-based, counted over real tokens (padding excluded)
+    positions           (B, T) or (1, T)   int64, 0-based, see :class:`TokenPositions`
     q, k, v             (B, H, T, D)       per head, after the projection
 
 CONTRIBUTING.md has the way to add an encoding. One that is two others at once inherits from both, the first of which
@@ -23,6 +23,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Dict, NamedTuple, Optional, Tuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -32,7 +33,7 @@ class SideConfig:
 
     embed_dim: int
     num_heads: int
-    max_positions: int  # tokens: the longest sentence that this side accepts
+    max_positions: int  # tables have so many rows; neighbours may be several positions apart
     padding_idx: int
     causal: bool  # True in the decoder: a query sees no later key
     special_idx: Optional[int] = -1
@@ -95,6 +96,14 @@ class TokenPositions(NamedTuple):
     def first_row(self) -> "TokenPositions":
         """Only those of the first sentence: ``(1, T)``."""
         return self._replace(positions=self.positions[:1], special=self.special[:1])
+
+
+def looked_up(table: Tensor, index: Tensor) -> Tensor:
+    """The rows ``index`` of ``table``, whose gradients add up in fp32.
+
+    A CPU would add those of equal rows in the table's precision, and bfloat16 stops to count at 256.
+    """
+    return F.embedding(index, table.to(torch.promote_types(table.dtype, torch.float))).type_as(table)
 
 
 def is_read_at_once(x: Tensor) -> bool:

@@ -4,11 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any, Dict
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..products import matmul
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, looked_up
 from .relative import check_distance, distance_rows, of_pairs, products_with_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
@@ -71,8 +70,8 @@ class DisentangledEncoding(PositionEncoding):
         span = self.options.span
         return {
             "row": row,
-            "relative_keys": F.embedding((-rows + span).clamp(0, 2 * span - 1), self.table),  # (R, C): d(i, j)
-            "relative_queries": F.embedding((rows.flip(0) + span).clamp(0, 2 * span - 1), self.table),  # d(j, i)
+            "relative_keys": looked_up(self.table, (-rows + span).clamp(0, 2 * span - 1)),  # (R, C): d(i, j)
+            "relative_queries": looked_up(self.table, (rows.flip(0) + span).clamp(0, 2 * span - 1)),  # d(j, i)
         }
 
     def logit_bias(self, q: Tensor, k: Tensor, layer: Any, **context: Tensor) -> Tensor:

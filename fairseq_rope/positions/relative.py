@@ -4,12 +4,11 @@ import math
 from typing import Tuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..interception import is_matrix
 from ..products import matmul
-from .base import TokenPositions
+from .base import TokenPositions, looked_up
 
 
 def check_distance(flag: str, distance: int) -> None:
@@ -119,14 +118,13 @@ def t5_buckets(distance: Tensor, bidirectional: bool, buckets: int, max_distance
 def bias_of_rows(row: Tensor, table: Tensor) -> Tensor:
     """The number of each head for each pair, ``(B or 1, H, T, S)``: what ``table`` ``(R, H)`` has in the pair's row.
 
-    Thousands of pairs share a row of ``table``. On a CPU, their gradients add up in the precision of the rows: in fp32.
-    Elsewhere, PyTorch's attention kernels take only a bias whose neighbouring keys are neighbours in memory.
+    On a GPU, PyTorch's attention kernels take only a bias whose neighbouring keys are neighbours in memory.
 
     Args:
         row: ``(B or 1, T, S)``, int64.
         table: one row for each distance, bucket or other kind of pair.
     """
-    bias = F.embedding(row, table.float()).type_as(table).permute(0, 3, 1, 2)
+    bias = looked_up(table, row).permute(0, 3, 1, 2)
     return bias if bias.is_cpu else bias.contiguous()
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..interception import is_matrix
 from ..products import matmul
-from .base import SideConfig, TokenPositions, is_read_at_once
+from .base import SideConfig, TokenPositions, is_read_at_once, looked_up
 from .relative import bias_of_rows, check_buckets, distances, t5_buckets
 from .t5 import T5Options
 from .untied import INITIAL_STD, ProjectedPositions
@@ -84,8 +84,8 @@ class UntiedAbsoluteEncoding(ProjectedPositions):
         p = self._vectors(key_positions)  # (rows, C)
         if query_positions.size(1) > 1 or not is_matrix(self.k_proj):
             q, k = self.q_proj(p), self.k_proj(p)  # projected once, then distributed over the sentences
-            q = self._heads(F.embedding(query_positions, q)) * scale
-            return matmul(q, self._heads(F.embedding(key_positions, k)).transpose(-2, -1))
+            q = self._heads(looked_up(q, query_positions)) * scale
+            return matmul(q, self._heads(looked_up(k, key_positions)).transpose(-2, -1))
         # one step: by associativity no key is projected, (q U_K^T) p^T in place of q (p U_K)^T
         q = self._heads(self.q_proj(F.embedding(query_positions, p))) * scale  # (B, H, 1, D)
         weight, bias = self._heads(self.k_proj.weight.t()), self._heads(self.k_proj.bias[None])  # (H, C, D), (H, 1, D)

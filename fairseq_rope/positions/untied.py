@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, SideConfig, TokenPositions, is_read_at_once
+from .base import PositionEncoding, SideConfig, TokenPositions, is_read_at_once, looked_up
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
@@ -62,7 +62,7 @@ class LearnedUntiedEncoding(ProjectedPositions):
             p = self.norm(F.embedding(query.positions, self.table))
             return {name: self._heads(project(p)) for name, project in projections.items()}
         p = self._vectors(key.positions)  # projected once, then distributed over the sentences
-        return {name: self._heads(F.embedding(query.positions, project(p))) for name, project in projections.items()}
+        return {name: self._heads(looked_up(project(p), query.positions)) for name, project in projections.items()}
 
     def transform(self, q: Tensor, k: Tensor, **context: Tensor) -> Tuple[Tensor, Tensor]:
         return q + context["position_q"].type_as(q), k + context["position_k"].type_as(k)
