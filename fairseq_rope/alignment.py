@@ -20,7 +20,7 @@ def add_alignment_args(parser: ArgumentParser) -> None:
         "--alignment-layer",
         type=int,
         help="decoder layer whose attention to the encoder learns the alignments, the lowest being 0 "
-        "(default: the last but one, as in transformer_align)",
+        "(default: the last but one)",
     )
     parser.add_argument(
         "--alignment-heads", type=int, help="how many heads of that layer learn them, as their mean (default: 1)"
@@ -39,7 +39,8 @@ def requested_alignment(cfg: Any, task: Any) -> Optional[Alignment]:
         ValueError: the decoder has no such layer or heads, or may drop the layer.
     """
     layer, count, full_context = (getattr(cfg, name, None) for name in FLAGS)
-    from_task = getattr(getattr(task, "cfg", None), "load_alignments", False)
+    options = getattr(task, "cfg", None) or getattr(task, "args", None)  # as fairseq's older tasks have them
+    from_task = getattr(options, "load_alignments", False)
     if layer is None and count is None and not full_context and not from_task:
         return None
     layers, heads = cfg.decoder_layers, cfg.decoder_attention_heads

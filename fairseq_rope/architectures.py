@@ -10,12 +10,12 @@ import fnmatch
 import importlib.util
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
-import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
 
 from . import language_model, masked_lm, translation  # noqa: F401  (register the models that the names below belong to)
 from .fields import fill
 from .kinds import KINDS, Kind
+from .options import SIDES, check_precision
 from .positions import POSITIONS
 
 FAMILIES: Dict[str, str] = {
@@ -64,21 +64,11 @@ def match_architectures(names: Sequence[str]) -> List[str]:
     return chosen
 
 
-def _let_half_precision_run(args: Any) -> None:
-    """Undoes two assumptions of ``fairseq-train``, whose parsed arguments pass through here.
-
-    With ``--bf16``, fairseq expects a TPU, and fails on a GPU or a CPU. With ``--fp16``, it keeps the fp32 parameters
-    in one tensor for each CUDA device, which a CPU lacks.
-
-    Raises:
-        ValueError: ``--amp`` together with ``--bf16``, where fairseq would train parameters that are bf16 themselves.
-    """
-    if getattr(args, "amp", False) and getattr(args, "bf16", False):
-        raise ValueError("--amp and --bf16 cannot be combined: leave one of them out")
+def _check_precision(args: Any) -> None:
+    """Of ``fairseq-train``, whose parsed arguments pass through here, and which takes ``--bf16`` for a TPU."""
+    check_precision(args)
     if getattr(args, "bf16", False) and getattr(args, "tpu", False) and importlib.util.find_spec("torch_xla") is None:
         args.tpu = False
-    if getattr(args, "fp16", False) and (getattr(args, "cpu", False) or not torch.cuda.is_available()):
-        args.fp16_no_flatten_grads = True
 
 
 def _set_defaults(args: Any, values: Dict[str, Any]) -> None:
@@ -87,10 +77,13 @@ def _set_defaults(args: Any, values: Dict[str, Any]) -> None:
 
 
 def _set_size(args: Any, kind: Kind, size: str) -> None:
-    _let_half_precision_run(args)
+    _check_precision(args)
     dimensions = {name: value for name, value in kind.sizes[size].items() if "dropout" not in name}
     others = {name: value for name, value in kind.sizes[size].items() if name not in dimensions}
-    _set_defaults(args, {f"{side}_{name}": value for side in kind.sides for name, value in dimensions.items()})
+    _set_defaults(args, {f"{kind.sides[0]}_{name}": value for name, value in dimensions.items()})
+    if size == "base" and kind.sides == SIDES:  # as fairseq's: the decoder has the encoder's widths
+        dimensions.update({name: getattr(args, f"encoder_{name}") for name in ("embed_dim", "ffn_embed_dim")})
+    _set_defaults(args, {f"{kind.sides[-1]}_{name}": value for name, value in dimensions.items()})
     _set_defaults(args, {**kind.defaults, **others})
     if not kind.fills_late:
         kind.fill(args)

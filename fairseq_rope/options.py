@@ -180,6 +180,12 @@ def changes(one: Encodings, other: Encodings) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
+def check_precision(options: Any) -> None:
+    """Raises ValueError for ``--amp`` with ``--bf16``, where fairseq would train parameters in bf16."""
+    if getattr(options, "amp", False) and getattr(options, "bf16", False):
+        raise ValueError("--amp and --bf16 cannot be combined: leave one of them out")
+
+
 def reject_unsupported(args: Any) -> None:
     """Raises ValueError for options that the model would ignore: some of fairseq's, and those of unused encodings."""
     by_name = "--encoder-position and --decoder-position"

@@ -1,8 +1,10 @@
 """Which kind of model goes with which task and criterion of fairseq; all others are refused with the remedy."""
 
 import argparse
+import itertools
 
 import pytest
+from fairseq import options
 from fairseq.criterions import build_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterionConfig
 from fairseq.criterions.masked_lm import MaskedLmConfig
@@ -46,6 +48,16 @@ def test_a_model_takes_the_tasks_of_its_kind():
                 other = next(other for other, (_, names) in ARCHITECTURES.items() if name in names)
                 with pytest.raises(ValueError, match=rf"--task {kind}.* --arch {other.replace('_tiny', '_base')}"):
                     build_model(argparse.Namespace(arch=arch), TASKS[name])
+
+
+def test_a_decoder_of_base_size_has_the_encoders_widths_as_fairseqs():
+    for flags in ([], ["--encoder-embed-dim", "64"], ["--encoder-ffn-embed-dim", "96", "--decoder-embed-dim", "32"]):
+        ours, stock = (
+            options.parse_args_and_arch(options.get_training_parser(), [".", "--arch", arch, *flags])
+            for arch in ("roformer_base", "transformer")
+        )
+        for side, width in itertools.product(("encoder", "decoder"), ("embed_dim", "ffn_embed_dim")):
+            assert vars(ours)[f"{side}_{width}"] == vars(stock)[f"{side}_{width}"], flags
 
 
 def test_a_fused_loss_takes_the_tasks_of_its_kind():

@@ -45,7 +45,7 @@ COMPUTED = (
     *("encoder_normalize_before", "decoder_normalize_before", "no_decoder_final_norm"),
     *("decoder_input_dim", OUTPUT_WIDTH),
     *("activation_fn", "swish", "output_bias", "start_with_bos", "layernorm_embedding", "no_scale_embedding"),
-    *("no_cross_attention", "adaptive_softmax_cutoff"),
+    *("no_cross_attention", "adaptive_softmax_cutoff", "layer_norm_eps", "token_type_embedding"),
     *("share_all_embeddings", "share_decoder_input_output_embed", "merge_src_tgt_embed", "untie_weights_roberta"),
     *("scale_fc", "scale_attn", "scale_heads", "scale_resids"),
 )

@@ -10,6 +10,7 @@ from typing import Any, Dict, Sequence
 import torch
 from torch import Tensor
 
+from ..kinds import KINDS
 from ..loading import TABLE, digest
 from ..masked_lm import INITIAL_STD
 from .configuration import changed, model_configuration
@@ -45,7 +46,8 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
         tables = [name for name in model if name.startswith(side) and name.endswith((TABLE, *OUTPUTS))]
         old = len(model[next(name for name in tables if name.endswith(TABLE))])
         symbols = dictionary.symbols
-        if side == "encoder" and len(kind.sides) == 1:  # the task of masked models adds it at the end
+        is_masked = kind is KINDS["masked"]
+        if is_masked:  # whose task adds it at the end
             dictionary.add_symbol(MASK)
             before = [*symbols[: old - 1], MASK]
         else:
@@ -58,8 +60,8 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
         for name in tables:
             if len(model[name]) != old:
                 raise CheckpointError(f"{name} has {len(model[name])} rows, and the dictionary had {old} types")
-            std = INITIAL_STD if before[-1] == MASK else model[name].size(-1) ** -0.5
-            model[name] = _with_rows(model[name], len(symbols), old - (before[-1] == MASK), std, seed)
+            std = INITIAL_STD if is_masked else model[name].size(-1) ** -0.5
+            model[name] = _with_rows(model[name], len(symbols), old - is_masked, std, seed)
         digests[side] = digest(symbols)
     cfg.dictionaries = digests
     return changed(state, cfg, model)

@@ -34,7 +34,8 @@ class IncrementalDecoder:
 
     def logits(self, tokens: Tensor, buffer: Tensor) -> Tensor:
         """The logits of the next token, ``(rows, V)``; mostly in ``buffer``, which has at least as many rows."""
-        return torch.mm(self.features(tokens), self.weight.t(), out=buffer[: len(tokens)])
+        features = self.features(tokens).type_as(buffer)  # an output of another width is in autocast's type
+        return torch.mm(features, self.weight.t(), out=buffer[: len(tokens)])
 
     def reorder(self, order: Tensor, tokens: Optional[Tensor] = None) -> None:
         """Row ``i`` continues the former row ``order[i]``; ``order`` is ``(rows,)``, int64.

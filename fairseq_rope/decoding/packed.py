@@ -187,14 +187,11 @@ def is_plain(decoder: nn.Module) -> bool:
 def _is_plain_layer(layer: PositionalDecoderLayer) -> bool:
     extras = (layer.attn_ln, layer.c_attn, layer.ffn_layernorm, layer.w_resid)
     attention, to_encoder = layer.self_attn, layer.encoder_attn
+    if type(attention) is not PositionalMultiheadAttention or type(to_encoder) is not EncoderAttention:
+        return False
     linear = [layer.fc1, layer.fc2]
     linear += [getattr(part, f"{name}_proj") for part in (attention, to_encoder) for name in ("q", "k", "v", "out")]
-    return (
-        all(extra is None for extra in extras)
-        and type(attention) is PositionalMultiheadAttention
-        and type(to_encoder) is EncoderAttention
-        and all(type(part) is nn.Linear for part in linear)
-    )
+    return all(extra is None for extra in extras) and all(type(part) is nn.Linear for part in linear)
 
 
 def packed_weights(decoder: PositionalTransformerDecoder, weight: Tensor) -> Optional[PackedWeights]:

@@ -9,8 +9,6 @@ from typing import Any, Callable, Mapping, Optional
 
 import torch
 
-from .alignments import check_alignments
-
 NEEDED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 PYTORCH = ("pytorch_ddp", "c10d")
 """fairseq's two names for PyTorch's own backend."""
@@ -27,22 +25,15 @@ def joins_processes(stock: Callable[..., Any]) -> Callable[..., Any]:
     (tasks, criteria, optimizers) come after the decision between one process and several. ``infer_init_method``, which
     decides, does not see ``--cpu``.
 
-    Each process then reads the checkpoint that a training continues from. fairseq would read it in the first one and
-    send it to the others, where PyTorch's safe loading refuses fairseq's own classes.
-
     The official fairseq takes a single process of torchrun for a distributed training too, over NCCL.
     """
 
     def call_main(cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
         join_processes(cfg)
-        is_alone = os.environ.get("WORLD_SIZE") == "1" and "MASTER_ADDR" in os.environ
+        is_alone = os.environ.get("WORLD_SIZE") == "1" and all(name in os.environ for name in NEEDED)
         if is_alone and cfg.distributed_training.distributed_init_method is None:
             del os.environ["MASTER_ADDR"]  # by which fairseq knows torchrun
             _replace(cfg, distributed_world_size=1)  # not one process for each GPU
-        if cfg.optimizer is not None:
-            check_alignments(cfg)
-            if cfg.distributed_training.distributed_world_size > 1:
-                cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True
         stock(cfg, main, **kwargs)
 
     return call_main
@@ -70,6 +61,8 @@ def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> Non
             _refuse_other_launchers(environ)
         return
     missing = [name for name in NEEDED if name not in environ]
+    if missing and not on_cpu and "SLURM_JOB_ID" in environ:
+        return  # fairseq takes SLURM's own variables
     if missing:
         raise ValueError(f"WORLD_SIZE is {world_size} but {missing[0]} is not set: start the processes with torchrun")
     _replace(cfg, distributed_world_size=world_size)
@@ -83,6 +76,14 @@ def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> Non
         )
         if cfg.distributed_training.ddp_backend in PYTORCH:  # fairseq gives it a device, which it refuses on CPUs
             _replace(cfg, ddp_backend="legacy_ddp")
+
+
+def check_joined(cfg: Any) -> None:
+    """Raises ValueError if this process is one of several that would each train a model of its own."""
+    count = int(os.environ.get("WORLD_SIZE", 1))
+    is_one_of_them = count > 1 and all(name in os.environ for name in NEEDED)
+    if is_one_of_them and cfg.distributed_training.distributed_world_size == 1:
+        raise ValueError(f"each of the {count} processes would train a model of its own: start them with fairseq-train")
 
 
 def _refuse_other_launchers(environ: Mapping[str, str]) -> None:

@@ -6,7 +6,6 @@ import torch
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.optim.fp16_optimizer import FP16Optimizer
 from fairseq.tasks import FairseqTask
-from fairseq.trainer import Trainer
 
 from .. import products
 
@@ -64,6 +63,8 @@ def scales_the_place(stock: Function) -> Function:
         if (library := state.get(PRODUCTS)) is not None:
             products.choose(library)
         self.epoch = state["epoch"]  # some samplers make the batches of this epoch
+        if hasattr(self.dataset, "set_epoch"):  # before a process that loads data begins with it
+            self.dataset.set_epoch(self.epoch)
         now, before = len(self), state.get(BATCHES)
         if before and before != now:
             place = round(state.get("iterations_in_epoch", 0) * now / before)
@@ -94,20 +95,6 @@ def loads_fp32_parameters(stock: Function) -> Function:
                 now.data.copy_(saved)
 
     return load_state_dict
-
-
-def tells_why_a_checkpoint_is_refused(stock: Function) -> Function:
-    """Lets the reason why a model refuses parameters be the error; fairseq puts the architecture in its place."""
-
-    def load_checkpoint(self: Trainer, filename: str, *args: Any, **options: Any) -> Any:
-        try:
-            return stock(self, filename, *args, **options)
-        except Exception as error:
-            if type(error) is Exception and isinstance(error.__context__, ValueError):
-                raise error.__context__ from None
-            raise
-
-    return load_checkpoint
 
 
 def _in_fp32(optimizer: FP16Optimizer) -> List[torch.Tensor]:

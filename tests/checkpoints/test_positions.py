@@ -185,6 +185,7 @@ def test_a_training_may_take_all_options_of_the_model_from_the_checkpoint(kind):
     """As flags of fairseq-train, in place of those of its recipe; so all parameters stay."""
     own = dict(encoder_normalize_before=True, decoder_normalize_before=True, no_decoder_final_norm=kind != "mlm")
     own.update(activation_fn="tanh", share_all_embeddings=False, output_bias=kind == "translation", dropout=0.4)
+    own.update(dict(layer_norm_eps=1e-12, token_type_embedding=True) if kind == "mlm" else {})
     absent = {"translation": (), "mlm": ("decoder_",), "lm": ("encoder_",)}[kind]
     for encoding, of_it in (("learned", {}), ("shaw", dict(shaw_clip=3))):
         cfg = options(arch(kind, encoding), kind, **own, **of_it)
@@ -197,7 +198,7 @@ def test_a_training_may_take_all_options_of_the_model_from_the_checkpoint(kind):
             "--dropout": ["0.3"],
         }
         args = parsed(with_options_of(state, recipe, {}), kind)
-        assert args.dropout == 0.3
+        assert args.dropout == 0.3 and getattr(args, "layer_norm_eps", None) == own.get("layer_norm_eps")
         change = convert_for(state, args, 2)
         assert not any([change.positions, change.dropped, change.new, change.resized])
         after = change.state["model"]

@@ -15,7 +15,7 @@ from ..positions.whole_models import logits
 from .test_positions import arch, options
 
 WORDS = [f"w{number}" for number in range(30)]
-MORE = [*WORDS, "<2de>", "<2fr>"]
+ADDED = ["<2de>", "<2fr>"]
 
 TABLES = ("embed_tokens.weight", "output_projection.weight", "lm_head.weight")
 
@@ -41,10 +41,11 @@ def model_and_words(kind, file, cfg=None, state=None):
 @pytest.mark.parametrize("kind", KINDS)
 def test_old_words_stay_and_new_ones_begin_as_in_a_new_training(kind, tmp_path):
     cfg, old_file, new_file = (options(arch(kind, "rope"), kind), tmp_path / "old", tmp_path / "new")
-    old, old_words = model_and_words(kind, dictionary_file(old_file, WORDS), cfg)
+    words = [*WORDS, *(["<mask>"] if kind != "mlm" else [])]  # one of the file is a word like any other
+    old, old_words = model_and_words(kind, dictionary_file(old_file, words), cfg)
     state = {"args": None, "cfg": {"model": cfg}, "model": old.state_dict(), "last_optimizer_state": {}}
     state["extra_state"] = {"ema": {}, "epoch": 1}
-    grown = grow(state, [dictionary_file(new_file, MORE)])
+    grown = grow(state, [dictionary_file(new_file, [*words, *ADDED])])
     assert "last_optimizer_state" not in grown and grown["extra_state"] == {"epoch": 1}
     cfg = argparse.Namespace(**vars(grown["cfg"]["model"]))
     new, new_words = model_and_words(kind, new_file, cfg, grown["model"])
@@ -55,7 +56,7 @@ def test_old_words_stay_and_new_ones_begin_as_in_a_new_training(kind, tmp_path):
     assert (after[..., places] - before).abs().max() < 1e-5
     tables = [rows for name, rows in grown["model"].items() if name.endswith(TABLES)]
     assert len(tables) > 1
-    added = torch.stack([rows[[new_words.index(word) for word in MORE[len(WORDS) :]]] for rows in tables])
+    added = torch.stack([rows[[new_words.index(word) for word in ADDED]] for rows in tables])
     assert torch.equal(added, added[:1].expand_as(added)) and not torch.equal(added[0, 0], added[0, 1])
     std = 0.02 if kind == "mlm" else tables[0].size(1) ** -0.5
     assert added[0].std().item() == pytest.approx(std, rel=0.5)
@@ -77,4 +78,4 @@ def test_an_output_in_clusters_is_refused(tmp_path):
     old, _ = model_and_words("lm", dictionary_file(tmp_path / "old", WORDS), cfg)
     state = {"args": None, "cfg": {"model": cfg}, "model": old.state_dict()}
     with pytest.raises(CheckpointError, match="--adaptive-softmax-cutoff 10"):
-        grow(state, [dictionary_file(tmp_path / "new", MORE)])
+        grow(state, [dictionary_file(tmp_path / "new", [*WORDS, *ADDED])])

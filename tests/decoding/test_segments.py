@@ -110,7 +110,8 @@ def test_what_knows_no_segments_is_refused():
         with pytest.raises(ValueError, match=f"dictionary has no token {separator}: train on documents"):
             build_generator(model, separator=separator)
     assert FastSequenceGenerator.can_align(model)
-    assert not FastSequenceGenerator.can_align(lively(output_bias=True))
+    for options in (dict(output_bias=True), dict(no_cross_attention=True)):
+        assert not FastSequenceGenerator.can_align(lively(**options))
     with pytest.raises(ValueError, match="--print-alignment"):
         build_generator(model, separator="w3", print_alignment="soft")
     found = build_generator(model, separator="w3")

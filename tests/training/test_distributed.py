@@ -7,6 +7,7 @@ import os
 import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.trainer import Trainer
 
 from fairseq_rope.fairseq_patches.distributed import join_processes, joins_processes
 
@@ -114,6 +115,48 @@ def test_one_process_of_torchrun_is_none_of_several(monkeypatch):
     cfg.distributed_training.distributed_world_size = 8  # as on a machine with so many GPUs
     joins_processes(lambda cfg, main: None)(cfg, None)
     assert "MASTER_ADDR" not in os.environ and cfg.distributed_training.distributed_world_size == 1
+
+
+def test_a_variable_of_that_name_alone_is_no_torchrun(monkeypatch):
+    """Scripts for SLURM set some of its variables."""
+    for name in ("RANK", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setenv("MASTER_ADDR", "node1")
+    cfg = configuration()
+    cfg.distributed_training.distributed_world_size = 8
+    joins_processes(lambda cfg, main: None)(cfg, None)
+    assert "MASTER_ADDR" in os.environ and cfg.distributed_training.distributed_world_size == 8
+
+
+def test_processes_that_have_not_joined_when_they_train_are_refused(monkeypatch):
+    """Of ``fairseq-hydra-train``, which reads the user directory too late for that."""
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=r"each of the 3 processes .* fairseq-train"):
+        Trainer(configuration(), None, None, None)
+
+
+ONE_HAS_IT = """
+import sys
+from torch import distributed
+from fairseq_rope.fairseq_patches.trainer import goes_on
+distributed.init_process_group("gloo")
+try:
+    goes_on(lambda trainer, filename: None)(None, sys.argv[1] + str(distributed.get_rank()))
+finally:
+    distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_some_processes_lack_is_refused(tmp_path):
+    (tmp_path / "program.py").write_text(ONE_HAS_IT)
+    (tmp_path / "checkpoint0").touch()
+    launch = ["python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
+    for folder, fails in ((tmp_path, True), (tmp_path / "nowhere", False)):
+        done = run(*launch, tmp_path / "program.py", folder / "checkpoint", fails=fails)
+        assert ("some processes see it, others do not" in done.stderr) == fails
 
 
 def test_copies_that_would_each_train_alone_are_refused():

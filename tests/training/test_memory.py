@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fairseq_rope import products
-from fairseq_rope.fairseq_patches.memory import KEPT
+from fairseq_rope.fairseq_patches.trainer import KEPT
 
 from ..commands import ROOT, run
 

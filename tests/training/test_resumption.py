@@ -78,8 +78,8 @@ def test_a_sampler_of_each_epoch_makes_those_of_the_epoch_that_goes_on():
     assert iterator.frozen_batches[0] == [3, 0]
 
 
-def masked(epoch, workers=1):
-    """The iterator of a masked training that begins in this epoch; its texts have equal lengths."""
+def masked(epoch, workers=1, place=0):
+    """The iterator of a masked training that begins in this epoch, behind so many of its two batches."""
     dictionary = Dictionary()
     words = [dictionary.add_symbol(f"w{i}") for i in range(50)]
     mask = dictionary.add_symbol("<mask>")
@@ -87,19 +87,19 @@ def masked(epoch, workers=1):
     _, target = MaskTokensDataset.apply_mask(texts, dictionary, dictionary.pad(), mask, seed=1)
     padded = RightPadDataset(target, pad_idx=dictionary.pad())
     dataset = NestedDictionaryDataset({"target": padded}, sizes=[np.array(texts.sizes)])
-    options = dict(max_sentences=4, seed=1, num_workers=workers, epoch=epoch)
+    options = dict(max_sentences=2, seed=1, num_workers=workers, epoch=epoch)
     iterator = MaskedLMTask(MaskedLMConfig(), dictionary).get_batch_iterator(dataset, **options)
-    iterator.load_state_dict({"version": 2, "epoch": epoch, "iterations_in_epoch": 0, "shuffle": False})
+    iterator.load_state_dict({"version": 2, "epoch": epoch, "iterations_in_epoch": place, "shuffle": False})
     return iterator
 
 
 def masks(iterator):
-    (batch,) = iterator.next_epoch_itr(shuffle=False)
-    return batch["target"].tolist()
+    return [batch["target"].tolist() for batch in iterator.next_epoch_itr(shuffle=False)]
 
 
 def test_each_epoch_masks_other_tokens_and_a_continued_training_those_of_its_epoch():
     iterator = masked(epoch=1)
     first, second, third = masks(iterator), masks(iterator), masks(iterator)
     assert first != second and first != third and second != third
-    assert masks(masked(epoch=3)) == third == masks(masked(epoch=3, workers=0))
+    assert masks(masked(epoch=3)) == third == masks(masked(epoch=3, workers=0)) and len(third) == 2
+    assert masks(masked(epoch=3, place=1)) == third[1:]
