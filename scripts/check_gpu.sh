@@ -27,7 +27,7 @@ while (($#)); do
   esac
   shift 2
 done
-for folder in $multi30k $mix; do [[ -d $folder ]] || die "$folder: no such folder"; done
+for folder in ${multi30k:+"$multi30k"} ${mix:+"$mix"}; do [[ -d $folder ]] || die "$folder: no such folder"; done
 use_environment
 mkdir -p "$OUT/logs" "$OUT/results"
 end=$((SECONDS + 60 * minutes))

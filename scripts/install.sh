@@ -27,6 +27,7 @@ if [[ ${before:-} == "$wanted" && ${EXTRAS:-$extras} == "$extras" && -d ${owner:
   say "installed before: $VENV"
   exit
 fi
+EXTRAS=${EXTRAS:-${extras:-}}  # those of before stay
 say "installing into $VENV: 5 minutes or less the first time"
 export PIP_CONSTRAINT=$ROOT/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1
 pip() { "$VENV/bin/python" -I -m pip install "$@" >&2 || die "the installation failed: the lines above say why"; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the project and runs all of its checks: ruff, mypy, import-linter, shellcheck and mkdocs (if these two are
-# installed), and pytest on all cores. This takes 4 to 10 minutes on two cores, 5 more the first time.
+# Installs the project and runs all of its checks: ruff, mypy, pytest, and import-linter, shellcheck and mkdocs if
+# they are installed; pytest runs on all cores. This takes 4 to 10 minutes on two cores, 5 more the first time.
 #
 # Usage: scripts/test.sh [pytest options]
 #

@@ -103,7 +103,7 @@ def provenance() -> Dict[str, Any]:
 def write_record(path: Path, record: Mapping[str, Any], continues: bool) -> None:
     """Writes the record of a run as JSON, with commit, versions and machine.
 
-    In the record of a run that continues, a condition that changed has both values.
+    In the record of a run that continues, a machine, commit, version or number of threads that changed has both values.
 
     Raises:
         Failure: the record so far is damaged.

@@ -195,16 +195,13 @@ def _merged(path: Path) -> Tuple[Dict[str, Any], Path]:
     try:
         own = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=str)
         extends = own.pop("extends", None)
-        msgspec.convert(own, Tables)
+        base, owner = _merged(_find(str(extends), path.parent)) if extends else ({}, path)
+        both = [key for key in base if isinstance(base[key], dict) and isinstance(own.get(key), dict)]
+        msgspec.convert({**base, **own, **{key: {**base[key], **own[key]} for key in both}}, Tables)
     except ValueError as error:  # of TOML, UTF-8 or msgspec
         raise Failure(f"{path}: {error}: see docs/own-data.md") from None
-    base: Dict[str, Any] = {}
-    owner = path
-    if extends:
-        base, owner = _merged(_find(str(extends), path.parent))
     _choose_batch(path, own.get("train", {}), base.get("train", {}))
-    merged = {**base, **own}
-    merged.update({key: {**base[key], **own[key]} for key in set(base) & set(own) if isinstance(own[key], dict)})
+    merged = {**base, **own, **{key: {**base[key], **own[key]} for key in both}}
     return merged, owner if _data_of(merged) == _data_of(base) else path
 
 

@@ -29,8 +29,8 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     several = {"nargs": "+", "action": "extend"}
     known: List[Tuple[str, str, Dict[str, Any]]] = [
         ("recipe", f"a name in scripts/recipes ({', '.join(recipe_names())}), or the path of any .toml file", {}),
-        ("--data", "folder with the raw text (default: data/RECIPE in the project, or the folder of a .toml file "
-         "elsewhere, of the recipe whose data it shares; WMT14 is downloaded)", {"type": to_path}),
+        ("--data", "folder with the raw text (default: mostly data/RECIPE in the project, or the folder of a .toml "
+         "file elsewhere, of the recipe whose data it shares; WMT14 is downloaded)", {"type": to_path}),
         ("--archs", "architectures (default: the recipe's); '*_multi30k' stands for every family at this size, '' for "
          "none but those of --variant", several),
         ("--variant", "also run ARCH with these flags of fairseq-train, under the name NAME; repeat it for more",

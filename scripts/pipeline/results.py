@@ -26,7 +26,9 @@ FORMAT = "fairseq_rope result 1"
 REMEDY = "remove it, and run scripts/reproduce.sh again"
 
 PLACES = {"--data": "DATA", "--out": "RUN", "--from": "FROM", "--run": "RUN", "--results": "RESULTS"}
-PREPARED = {**dict.fromkeys(("--train", "--valid", "--test", "--binarized", "--codes"), "RAW/{name}"), "--out": "DATA"}
+PLACES["--recipe"] = "{name}"
+TEXTS = ("--train", "--valid", "--test", "--binarized", "--codes", "--like", "--add-tokens")
+PREPARED = {**dict.fromkeys(TEXTS, "RAW/{name}"), "--out": "DATA"}
 """Options of train.sh and finetune.sh, and of prepare.sh, that name files, and what stands for them."""
 
 POINTS = 150
@@ -186,7 +188,11 @@ def collect(
         "seed": int(info["seed"]),
         "settings": read_present_settings(run, data),
         **({"unfinished": reason} if reason else {}),
-        "run": {**info, "command": without_folders(info["command"], PLACES)},
+        "run": {
+            **info,
+            "recipe": Path(info.get("recipe", recipe)).name,
+            "command": without_folders(info["command"], PLACES),
+        },
         "training": _training(trained, read_stamp(run, "average").get("averaged", 0)),
         "data": _data(data / "prepare.json"),
         "curve": {

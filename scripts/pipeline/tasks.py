@@ -1,4 +1,5 @@
-"""The tasks that a recipe can name: translation, and two kinds of language models. It imports nothing from here.
+"""The tasks that a recipe can name: translation, two kinds of language models, fine-tuning. It imports
+nothing from here.
 
 What differs between them is here, and in the recipe of each name, which others extend.
 """

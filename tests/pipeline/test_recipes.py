@@ -52,6 +52,8 @@ def test_a_recipe_is_merged_key_by_key_and_false_leaves_a_flag_out(write):
     assert recipe.flags == {**{k: v for k, v in base.flags.items() if k != "--dropout"}, "--lr": ["1e-3"], "--bf16": []}
     assert recipe.flags["--adam-betas"] == ["(0.9, 0.98)"] and recipe.score.search == ["--beam", "5", "--lenpen", "0.6"]
     assert (recipe.data, recipe.shares, recipe.archs) == (base.data, "multi30k", base.archs)
+    glue, tuned = load_recipe("glue").grid, load_recipe(write('extends = "glue"\n[grid]\nlr = ["1e-5"]', "tuned")).grid
+    assert (tuned.lr, tuned.seed) == (["1e-5"], glue.seed)
 
 
 def test_a_recipe_from_elsewhere_finds_its_text_in_its_own_folder(write, tmp_path):

@@ -80,6 +80,17 @@ def test_a_command_names_no_folder_of_this_machine(command, expected):
     assert without_folders(command, {"--run": "RUN", "--data": "DATA", "--train": "RAW/{name}"}) == expected
 
 
+def test_a_result_file_names_no_folder_of_this_machine(finished, tmp_path):
+    run, data = finished
+    record = json.loads((run / "run.json").read_text())
+    record.update(recipe=f"{tmp_path}/mine.toml", command=f"{record['command']} --recipe {tmp_path}/mine.toml")
+    (run / "run.json").write_text(json.dumps(record))
+    prepare = json.loads((data / "prepare.json").read_text())
+    command = f"scripts/prepare.sh --like {tmp_path}/model --add-tokens {tmp_path}/tags"
+    (data / "prepare.json").write_text(json.dumps({**prepare, "command": command}))
+    assert str(tmp_path) not in json.dumps(result_of(finished))
+
+
 @pytest.mark.parametrize("lines", [None, [], start()])
 def test_a_run_that_failed_before_its_first_update_has_none(finished, lines):
     log = finished[0] / "train.log"

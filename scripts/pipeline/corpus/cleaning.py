@@ -58,8 +58,8 @@ def clean(
             ordered = sorted(ratios.elements())
             median, suits = ordered[len(ordered) // 2], math.ceil(ordered[len(ordered) * 19 // 20] * 10) / 10
             raise Failure(
-                f"--ratio {ratio:g}, the default, would drop {counts['dropped_ratio']:,} of {len(ordered):,} training "
-                f"pairs: in the median, the longer side has {median:.2g} times the tokens of the other; give --ratio "
+                f"--ratio {ratio:g}, the default, would drop {counts['dropped_ratio']:,} of {counts['pairs']:,} pairs: "
+                f"in the median, the longer side has {median:.2g} times the tokens of the other; give --ratio "
                 f"{suits:g}, which keeps 19 of 20"
             )
         if not counts["kept"]:

@@ -13,6 +13,7 @@ from base64 import b64encode
 from pathlib import Path
 from statistics import fmean
 from typing import Dict, Sequence, Tuple
+from urllib.parse import unquote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -61,7 +62,7 @@ def to_html(report: Report) -> str:
         pictures |= {path.name: ("png", path.read_bytes()) for path in recipe.maps.values()}
 
     def figure(found: "re.Match[str]") -> str:
-        kind, content = pictures[found[1]]
+        kind, content = pictures[unquote(found[1])]
         image = f'<img src="data:image/{kind};base64,{b64encode(content).decode()}" alt=""/>'
         return f'<figure><div class="scroll">{image}</div><figcaption>{found[2]}</figcaption></figure>'
 

@@ -83,7 +83,8 @@ def scores(recipe: RecipeResults) -> Drawn:
         where = "average" if recipe.is_tuned else f"{metric.name} {metric.arrow} on {first}"
         axes.set(ylim=(len(systems) - 0.4, -0.6), xlabel=where)
         axes.grid(axis="x", color=GRID, lw=0.6)
-        captions.append("Bars: the 95% interval of the difference to the baseline, in black.")
+        if any(found.interval for found in recipe.differences.values()):
+            captions.append("Bars: the 95% interval of the difference to the baseline, in black.")
     if curves:
         axes = panels[-1]
         for system, name, points in curves:

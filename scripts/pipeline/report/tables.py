@@ -1,7 +1,6 @@
 """Markdown: text, names and tables, the table of a recipe, and how its runs were made."""
 
 import re
-from itertools import compress
 from pathlib import Path
 from statistics import fmean as mean
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
@@ -63,18 +62,18 @@ def figure(values: Sequence[float], metric: Metric) -> str:
     return "±".join(f"{number:.{metric.digits}f}" for number in values)
 
 
-def scores(recipe: RecipeResults, test: str, key: str = "") -> Tuple[str, List[str]]:
+def scores(recipe: RecipeResults, systems: Sequence[SystemResults], test: str, key: str = "") -> Tuple[str, List[str]]:
     """The head and the cells of a column: scores on a test set by a metric, by default the first one that it has.
 
     Behind a score of fewer seeds than the system has stands how many.
     """
     first, key = recipe.tests[0], key or metric_of(recipe.systems, test)
-    metric, found = METRICS[key], [system.spread(test, key) for system in recipe.systems]
+    metric, found = METRICS[key], [system.spread(test, key) for system in systems]
     best = max((metric.worth(score[0]) for score in found if score), default=None)
     cells = [figure(score, metric) for score in found]
     for place, score in enumerate(found if len(found) > 1 else ()):
         cells[place] = f"**{cells[place]}**" if score and metric.worth(score[0]) == best else cells[place]
-    for place, system in enumerate(recipe.systems):
+    for place, system in enumerate(systems):
         seeds = len(system.scores(test, key))
         cells[place] += f" ({seeds})" if 0 < seeds < len(system.runs) else ""
     told = f"{metric.name} " if recipe.is_tuned or test == first or key != recipe.metric else ""
@@ -118,21 +117,21 @@ def system_table(recipe: RecipeResults, names: Sequence[str] = (), plain: bool =
     usual = [first, "difference", "p", *beside, *recipe.validation, *others]
     usual = [*recipe.tests, "average", "difference"] if recipe.is_tuned else usual
     size = f" {code('…' + recipe.size)}" if recipe.size else ""
-    columns = [(f"system{size}", [code(recipe.short(system)) for system in recipe.systems])]
+    systems = [system for system in recipe.systems if not (plain and system.variant)]
+    columns = [(f"system{size}", [code(recipe.short(system)) for system in systems])]
     differ = len({system.updates for system in recipe.systems}) > 1 and not recipe.is_tuned
     updates = ["updates"] if differ else []  # some had more training
     for name in names or ["seeds", *updates, *usual, "parameters"]:
         if name in COLUMNS:
             head, cell = COLUMNS[name]
-            columns.append((head, [cell(recipe, system) for system in recipe.systems]))
+            columns.append((head, [cell(recipe, system) for system in systems]))
         elif name.startswith("step "):
             steps = recipe.steps(name.removeprefix("step "))
-            columns.append(("step ↓", [f"{steps[system]:.2f}" if system in steps else "" for system in recipe.systems]))
+            columns.append(("step ↓", [f"{steps[system]:.2f}" if system in steps else "" for system in systems]))
         else:
             test, _, key = (name, "", "") if name in sets else name.rpartition(" ")
-            columns.append(scores(recipe, test, key))
-    shown = [not (plain and system.variant) for system in recipe.systems]
-    return table([(head, list(compress(cells, shown))) for head, cells in columns])
+            columns.append(scores(recipe, systems, test, key))
+    return table(columns)
 
 
 def speed_table(files: Sequence[File], pattern: str = "") -> str:

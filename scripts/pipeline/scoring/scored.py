@@ -1,4 +1,4 @@
-"""What ``scripts/score.sh`` and ``scripts/evaluate.sh`` share: their options, the model, and the file of scores."""
+"""What ``scripts/score.sh`` and ``scripts/evaluate.sh`` share: their options, and the file of scores."""
 
 from pathlib import Path
 from typing import Any, Dict, List, Optional

@@ -1,8 +1,8 @@
 """BLEU's sufficient statistics, sentence by sentence, and the figures that follow from them without the text.
 
-The statistics are sacrebleu's for the usual tokens of the language, one reference; so are the arithmetic and the paired
-bootstrap: the figures are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTEM --paired-bs`` prints for the text. It
-needs no fairseq.
+The statistics are sacrebleu's for the usual tokens of the language, one reference; so are the arithmetic and the
+resampling: figures and intervals are the ones that ``sacrebleu REFERENCE -i BASELINE SYSTEM --paired-bs`` prints for
+the text. Our p has two sides. It needs no fairseq.
 """
 
 import math

@@ -52,7 +52,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
         ("out", "output folder: checkpoints/, train.log and run.json"),
     ):
         parser.add_argument(f"--{name}", type=to_path, required=True, help=text)
-    text = "architecture (`fairseq-rope info` lists them); without it, that of --from with all options of its model"
+    text = "architecture (`fairseq-rope info` lists them); without it, that of --from with all its options but dropout"
     parser.add_argument("--arch", help=text)
     text = "a name in scripts/recipes, or the path of a .toml file (default: translation)"
     parser.add_argument("--recipe", help=text)
@@ -61,7 +61,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
     parser.add_argument("--from", dest="start", type=to_path, metavar="RUN_OR_FILE", help=text)
     for name, text in {
         "max-update": "number of updates (default: the recipe's)",
-        "save-every": f"updates between checkpoints; the last {KEPT} are kept (default: the recipe's)",
+        "save-every": f"updates between checkpoints; at least the last {KEPT} are kept (default: the recipe's)",
         "target-tokens": "target tokens per update, on all devices together; determines --max-tokens and --update-freq "
         "(default: the recipe's, else none: --max-tokens is --device-tokens)",
         "device-tokens": "limit of --max-tokens, by the memory of a device (default: 4096; more is faster)",

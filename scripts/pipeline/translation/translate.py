@@ -142,7 +142,7 @@ def _translate_documents(translator: "Translator", sources: Sequence[str]) -> No
     print("\n" * (len(sources) - written), end="", flush=True)
     if wrong:
         what = "came back cut, with another number of segments, or an empty one"
-        say(f"{wrong} of {len(blocks)} blocks {what}: translated one by one")
+        say(f"{wrong} of {len(blocks)} blocks {what}: translated by segments")
     if cut:
         say(f"{cut} translations {_may_be_cut(translator)}")
 

@@ -36,6 +36,12 @@ def test_the_page_has_the_answer_then_a_picture_then_the_table_and_folds_how_to_
         assert element.get("src", "data:").startswith("data:"), "it needs no other file"
 
 
+def test_a_recipe_of_any_name_has_its_pictures(tmp_path):
+    path = result(tmp_path, ROTARY, more={"recipe": "für 50% & <mehr>"})
+    path.rename(tmp_path / "für 50% & mehr.json").with_suffix(".png").write_bytes(b"a heat map")
+    assert b64encode(b"a heat map").decode() in to_html(read_report([tmp_path]))
+
+
 def test_each_kind_of_recipe_has_a_section(tmp_path):
     result(tmp_path / "a", ROTARY, test=0.1)
     result(tmp_path / "a", SINUSOIDAL, 2, updates=7, more={"unfinished": "killed *now*"})

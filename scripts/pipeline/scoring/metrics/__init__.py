@@ -29,9 +29,9 @@ METRICS: Dict[str, Metric] = {
     ),
     FAIRSEQ: Metric("fairseq", "BLEU of fairseq-generate, on the tokens as trained: inflated like moses+split"),
     "length_ratio": Metric(
-        "length", "words of the documents, each a line, in percent of the references'", length_ratio, best=100
+        "length", "sacreBLEU's tokens of the documents, in percent of the references'", length_ratio, best=100
     ),
-    "right_segments": Metric("segments", "documents that keep their number of segments, in percent", right_segments),
+    "right_segments": Metric("segments", "documents that keep the segments of each block, in percent", right_segments),
     "segment_bleu": Metric(
         "by segment", "sacreBLEU of the segments in blocks that keep their number of segments", segment_bleu
     ),
