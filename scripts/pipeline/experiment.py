@@ -48,9 +48,6 @@ def read_systems(archs: Sequence[str], variants: Sequence[str], baseline: Option
         archs: architectures, or patterns of them.
         variants: each is ``NAME ARCH FLAGS``.
         baseline: an architecture that the function only checks.
-
-    Raises:
-        Failure: an architecture is unknown, a variant has another form, or a name is given twice.
     """
     from fairseq_rope.architectures import match_architectures  # imports fairseq
 

@@ -112,11 +112,7 @@ def _line(value: Any) -> str:
 
 
 def read_as(path: Path, kind: Type[Content], remedy: str, strict: bool = True) -> Content:
-    """The content of a JSON file as a class of msgspec; if not ``strict``, numbers may be in quotes.
-
-    Raises:
-        Failure: the file is missing, damaged or of another shape; the message names ``remedy``.
-    """
+    """The content of a JSON file as a class of msgspec; if not ``strict``, numbers may be in quotes."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind, strict=strict)
     except FileNotFoundError:
@@ -131,11 +127,7 @@ def read_json(path: Path, remedy: str = "make it again or remove it") -> Any:
 
 
 def raw_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or gzipped, as they are, without their newlines and a byte order mark.
-
-    Raises:
-        Failure: a line, named by its number, is not UTF-8, or a gzip file is damaged.
-    """
+    """The lines of a UTF-8 file, plain or gzipped, as they are, without their newlines and a byte order mark."""
     number = 1
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         try:

@@ -23,9 +23,6 @@ def locked(folder: Path, wait: float = WAIT) -> Iterator[None]:
     """Holds the lock of ``folder``, and makes the folder if it is missing.
 
     A folder that nobody can write to has no lock: finished work can be read there, and writing fails by itself.
-
-    Raises:
-        Failure: another command holds the lock for longer than ``wait`` seconds.
     """
     if folder.is_dir() and not os.access(folder, os.W_OK):
         yield

@@ -91,11 +91,7 @@ def file_sizes(data: Path) -> Dict[str, int]:
 
 
 def read_prepared(folder: Path, remedy: str) -> Prepared:
-    """The content of ``prepare.json``; without that file, the defaults of ``scripts/prepare.sh``.
-
-    Raises:
-        Failure: it is damaged, or an entry is not what ``scripts/prepare.sh`` writes; the message names ``remedy``.
-    """
+    """The content of ``prepare.json``; without that file, the defaults of ``scripts/prepare.sh``."""
     path = folder / NAME
     return read_as(path, Prepared, remedy, strict=False) if path.is_file() else Prepared()
 
@@ -110,9 +106,6 @@ def read_languages(data: Path, is_text: bool = False) -> Tuple[str, str]:
 
     Args:
         is_text: whether it must be text for language models, and not pairs.
-
-    Raises:
-        Failure: there are no such data, ``prepare.json`` is damaged, or a binarised file is not whole.
     """
     script = f"scripts/{'prepare_text.sh' if is_text else 'prepare.sh'} --out {data}"
     prepared = read_prepared(data, f"run {script} again")

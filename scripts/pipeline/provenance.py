@@ -104,9 +104,6 @@ def write_record(path: Path, record: Mapping[str, Any], continues: bool) -> None
     """Writes the record of a run as JSON, with commit, versions and machine.
 
     In the record of a run that continues, a machine, commit, version or number of threads that changed has both values.
-
-    Raises:
-        Failure: the record so far is damaged.
     """
     now: Dict[str, Any] = {**{key: str(value) for key, value in record.items()}, **provenance()}
     if continues and path.is_file():

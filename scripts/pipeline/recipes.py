@@ -139,9 +139,6 @@ def load_recipe(option: str) -> Recipe:
 
     Args:
         option: the name of a file in ``scripts/recipes``, or the path of any other; a path ends in ``.toml``.
-
-    Raises:
-        Failure: there is no such recipe, or its file is wrong; the message names the entry.
     """
     path = _find(option, Path())
     merged, owner = _merged(path)

@@ -59,11 +59,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
 
 
 def words_of_config(config: Mapping[str, Any]) -> List[str]:
-    """The same options from Snakemake's ``--config``, whose entries have their names, ``variants`` and ``flags``.
-
-    Raises:
-        Failure: there is no recipe.
-    """
+    """The same options from Snakemake's ``--config``, whose entries have their names, ``variants`` and ``flags``."""
     if "recipe" not in config:
         raise Failure(f"no recipe: give --config recipe=NAME; there are: {' '.join(recipe_names())}")
     lists = {name: value if isinstance(value, list) else [value] for name, value in config.items()}

@@ -173,9 +173,6 @@ def collect(
         unfinished: the reason why the run has no scores; empty if it has.
         metric: a figure that each test set has; BLEU comes with statistics.
         loss: of the curves, as :func:`.training.log.read_log` takes it.
-
-    Raises:
-        Failure: an output is missing or damaged.
     """
     log, info = run / "train.log", read_json(run / "run.json", f"run scripts/train.sh --out {run} first")
     trained = read_log(log, bool(unfinished), loss) if log.is_file() else TrainLog()

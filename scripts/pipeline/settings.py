@@ -46,11 +46,7 @@ UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt\b")
 
 
 def flags_in(words: Sequence[str]) -> Flags:
-    """The flags among the words of a command line; of one that is repeated, the last counts.
-
-    Raises:
-        Failure: the first word is no flag.
-    """
+    """The flags among the words of a command line; of one that is repeated, the last counts."""
     flags: Flags = {}
     for word in words:
         if word.startswith("--"):
@@ -74,9 +70,6 @@ def data_line(data: Path, known: str = "") -> str:
 
     Test sets that joined them make no other training: if the settings ``known`` have the line of the same data with
     fewer test sets, it is that one.
-
-    Raises:
-        Failure: there are no prepared data.
     """
     settings = read_stamp(data, "binarize").get("settings")
     if not isinstance(settings, str):
@@ -107,9 +100,6 @@ def train_line(flags: Flags, save_every: int, target_tokens: Optional[int], devi
     """The line that names how a model is trained; without ``target_tokens`` an update has a batch of each device.
 
     It names the last update only if the learning rates before depend on it: else a longer training is the same one.
-
-    Raises:
-        Failure: a file with first values of parameters is missing; its content is named as well.
     """
     words = [*words_in(flags), "--save-interval-updates", str(save_every)]
     flag, given = BY_LAST_UPDATE.get(" ".join(flags.get("--lr-scheduler", [])), ("", None))
@@ -155,11 +145,7 @@ def is_unfinished(run: Path) -> bool:
 
 
 def averaged(run: Path) -> Path:
-    """The averaged checkpoint of a run; tells the user if the training has not ended, or has a later one.
-
-    Raises:
-        Failure: there is none, or fairseq cannot read its name.
-    """
+    """The averaged checkpoint of a run; tells the user if the training has not ended, or has a later one."""
     checkpoint = run / "checkpoint.pt"
     if not checkpoint.is_file():
         raise Failure(f"{run} has no checkpoint.pt: run scripts/average.sh --run {run} --data DATA first")

@@ -29,12 +29,7 @@ COLUMNS = 80
 
 
 class Sweep:
-    """A recipe with its systems and seeds, from the options that :func:`.reproduce.parse` gives.
-
-    Raises:
-        Failure: a recipe, architecture or variant is unknown, or options do not go together, or a training would make
-            fewer checkpoints than are to be averaged.
-    """
+    """A recipe with its systems and seeds, from the options that :func:`.reproduce.parse` gives."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         if os.environ.get("NODES", "1") != "1":
@@ -196,11 +191,7 @@ class Sweep:
             experiment.collect_unfinished(experiment.reason())
 
     def end(self, report: bool = True) -> None:
-        """Prints the table, some translations and the next commands and, if ``report``, makes the report.
-
-        Raises:
-            Failure: a run is not finished.
-        """
+        """Prints the table, some translations and the next commands and, if ``report``, makes the report."""
         unfinished = self.unfinished()
         names = "; ".join(experiment.name for experiment in unfinished)
         if len(unfinished) == len(self.experiments):

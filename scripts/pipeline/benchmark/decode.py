@@ -52,9 +52,6 @@ class Systems:
 
     Args:
         args: ``archs``, ``precisions``, ``length`` (of the outputs), ``vocabulary``, ``device``, ``flags``.
-
-    Raises:
-        Failure: the architectures have several sizes.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:

@@ -42,11 +42,7 @@ def make_task(cfg: Any, words: Dictionary) -> Any:
 
 
 def build_model(task: Any, cfg: Any) -> Any:
-    """The model of a configuration, with fairseq's initial parameters.
-
-    Raises:
-        Failure: the options do not fit together.
-    """
+    """The model of a configuration, with fairseq's initial parameters."""
     with as_failure():
         return task.build_model(cfg.model)
 
@@ -109,11 +105,7 @@ def make_batch(task: str, words: Dictionary, tokens: int = 0, sentences: int = 0
 
 
 def size_of(archs: Iterable[str]) -> str:
-    """The size that these architectures of this package have, ``base`` without one; fairseq's own do not count.
-
-    Raises:
-        Failure: they have several sizes.
-    """
+    """The size that these architectures of this package have, ``base`` without one; fairseq's own do not count."""
     sizes = sorted({ARCHITECTURES[arch].size for arch in archs if arch in ARCHITECTURES})
     if len(sizes) > 1:
         raise Failure(f"--archs are of the sizes {', '.join(sizes)}: name those of one size")

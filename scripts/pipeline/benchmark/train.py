@@ -38,11 +38,7 @@ class Candidate(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, task: str, precision: str = "fp32", size: str = "base") -> "Candidate":
-        """The candidate that ``text`` describes; criterion and optimizer are by default those of the task's recipe.
-
-        Raises:
-            Failure: the precision is unknown.
-        """
+        """The candidate that ``text`` describes; criterion and optimizer are by default those of the task's recipe."""
         system, _, own_precision = text.removesuffix(COMPILED).partition("@")
         stock = TASKS[task].stock.replace("_base:", f"_{size}:")
         arch, criterion, optimizer, *_ = [*(stock if system == "stock" else system).split(":"), "", ""]
@@ -58,9 +54,6 @@ def build_trainer(candidate: Candidate, args: argparse.Namespace, start: Optiona
 
     Args:
         args: ``task``, ``vocabulary``, ``flags`` and ``device``.
-
-    Raises:
-        Failure: fairseq refuses a part of the candidate, or a flag.
     """
     recipe = load_recipe(args.task).flags
     flags = SCHEDULE if recipe["--lr-scheduler"] == ["polynomial_decay"] else []

@@ -26,11 +26,7 @@ GIVE = "give the file that your text was split with"
 
 
 def take_in(args: argparse.Namespace) -> None:
-    """Makes prepared data of binarised ones, by the options of :func:`.prepare.parse`.
-
-    Raises:
-        Failure: files are missing, damaged, or do not belong together.
-    """
+    """Makes prepared data of binarised ones, by the options of :func:`.prepare.parse`."""
     langs, way = (args.source, args.target), TEXTS[args.subwords]
     files = find_files(args.binarized, langs)
     with as_failure():
@@ -81,11 +77,7 @@ def take_in(args: argparse.Namespace) -> None:
 
 
 def find_files(folder: Path, langs: Sequence[str]) -> Dict[str, Path]:
-    """The names of the files in a prepared folder, to the user's: a pair may be named in the other direction.
-
-    Raises:
-        Failure: a file is missing.
-    """
+    """The names of the files in a prepared folder, to the user's: a pair may be named in the other direction."""
     pair, names = "-".join(langs), [f"dict.{lang}.txt" for lang in langs]
     files = {name: folder / name for name in names}
     for named in (pair, "-".join(reversed(langs))):
@@ -100,11 +92,7 @@ def find_files(folder: Path, langs: Sequence[str]) -> Dict[str, Path]:
 
 
 def read_side(index: Path, dictionary: Dictionary) -> Any:
-    """The sentences in a binarised file.
-
-    Raises:
-        Failure: the file is damaged, or the dictionary is not its own; the last sentence tells.
-    """
+    """The sentences in a binarised file."""
     try:
         data = data_utils.load_indexed_dataset(str(index.with_suffix("")), dictionary)
         dictionary.symbols[int(data[len(data) - 1].max())]

@@ -31,10 +31,6 @@ def documents(prefix: str, langs: Tuple[str, str]) -> Iterator[List[Pair]]:
 
     In ``PREFIX.tsv`` a line is a segment: the name of its document, source and target, with tabs between them. In
     parallel text, a line that is empty on both sides ends a document.
-
-    Raises:
-        Failure: the text cannot be read, a document has other numbers of segments on the two sides, a line of a
-            table has not three columns, a document of it begins twice, or a segment holds the separator.
     """
     named = _rows(table) if (table := table_of(prefix)) else _paragraphs(pairs(prefix, langs), prefix)
     ended = set()
@@ -138,9 +134,6 @@ def joined(block: Sequence[Pair]) -> Pair:
 def write_training_blocks(tokens: Path, langs: Tuple[str, str], most: int) -> Dict[str, int]:
     """Makes two training sets of ``TOKENS/train.clean``, in which empty lines end documents: segments alone, and blocks
     of growing length up to ``most`` tokens. Returns their numbers of pairs.
-
-    Raises:
-        Failure: no block has two segments, so the separator would be unknown.
     """
 
     def runs() -> Iterator[List[Pair]]:

@@ -29,9 +29,6 @@ def clean(
 
     Returns:
         The numbers of pairs read, kept, and dropped by each rule.
-
-    Raises:
-        Failure: no pair is left, or too many would be dropped by their ratio.
     """
     ratios: Counter[float] = Counter()
     counts = {"pairs": 0, "kept": 0, "dropped_too_short": 0, "dropped_too_long": 0, "dropped_ratio": 0}

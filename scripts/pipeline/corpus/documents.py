@@ -28,9 +28,6 @@ def find_files(name: str) -> List[Path]:
     """The files of a set: a file, all files in a folder, or ``NAME.*``, in the order of their names.
 
     Hidden files, and what editors keep of an older text (``NAME~``), do not count.
-
-    Raises:
-        Failure: there are none, or ``FILE.gz`` is beside ``FILE``.
     """
     path = Path(name)
     if path.is_file():
@@ -63,9 +60,6 @@ def documents(files: Sequence[Path], start: str = "") -> Iterator[Document]:
 
     Args:
         start: if given, documents also end before each line that begins with it, and no longer at empty lines.
-
-    Raises:
-        Failure: a file cannot be read, or a line is not UTF-8 or absurdly long.
     """
     for part, whole in (part for file in files for part in _parts(file)):
         document: Document = []
@@ -95,11 +89,7 @@ def is_json(file: Path) -> bool:
 
 
 def objects(path: Path, kind: Any, remedy: str = "copy it again") -> Iterator[Any]:
-    """The JSON objects of a file, one a line, plain or gzipped.
-
-    Raises:
-        Failure: :func:`.files.raw_lines` fails, or a line, named by its number, is not JSON of this shape.
-    """
+    """The JSON objects of a file, one a line, plain or gzipped."""
     for number, line in enumerate(raw_lines(path), 1):
         try:
             yield msgspec.json.decode(line.encode(), type=kind)
@@ -130,9 +120,6 @@ def copy_documents(
         sets: the files of each set; only those of ``train`` if sets are held out.
         start: as of :func:`documents`.
         percent: the part of the documents to hold out for each of :data:`HELD_OUT`; 0: none.
-
-    Raises:
-        Failure: :func:`documents` fails, a set has no document, or :func:`.signs.check_signs` refuses the text.
     """
     names = ["train", *reversed(HELD_OUT)] if percent else list(sets)
     counts = {name: dict(documents=0, lines=0, bytes=0) for name in names}

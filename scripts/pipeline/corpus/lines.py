@@ -23,11 +23,7 @@ Pair = Tuple[str, str]
 
 
 def find(prefix: str, end: str, remedy: str = "check the folder and the languages") -> Path:
-    """The file ``PREFIX.END`` or ``PREFIX.END.gz``; the end is mostly a language.
-
-    Raises:
-        Failure: both are missing, or both are there.
-    """
+    """The file ``PREFIX.END`` or ``PREFIX.END.gz``; the end is mostly a language."""
     found = each_once([Path(f"{prefix}.{end}"), Path(f"{prefix}.{end}.gz")])
     if not found:
         raise Failure(f"{prefix}.{end} not found (nor with .gz): {remedy}")
@@ -44,11 +40,7 @@ def each_once(paths: Iterable[Path]) -> List[Path]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or gzipped; only a newline ends a line, other breaks become spaces.
-
-    Raises:
-        Failure: :func:`.files.raw_lines` fails, or a line is absurdly long.
-    """
+    """The lines of a UTF-8 file, plain or gzipped; only a newline ends a line, other breaks become spaces."""
     for number, line in enumerate(raw_lines(path), 1):
         if len(line) > MAX_LENGTH:
             raise Failure(f"{path}, line {number}: {len(line):,} characters: is it text? Break it into lines")
@@ -56,11 +48,7 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def pairs(prefix: str, langs: Tuple[str, str]) -> Iterator[Pair]:
-    """The sentence pairs of a parallel corpus.
-
-    Raises:
-        Failure: :func:`lines` fails, or the sides differ in length or are empty.
-    """
+    """The sentence pairs of a parallel corpus."""
     paths = [find(prefix, lang) for lang in langs]
     sides = [lines(path) for path in paths]
     count = 0
@@ -101,9 +89,6 @@ def copy_sets(
     Args:
         prefixes: NAME to corpus.
         copy: writes one corpus, and returns its numbers.
-
-    Raises:
-        Failure: :func:`pairs` fails, or :func:`.signs.check_signs` refuses the text.
     """
     with replacing_folder(out) as folder:
         counts = {name: copy(prefix, folder / name, langs) for name, prefix in prefixes.items()}
@@ -119,9 +104,6 @@ def write_counts(
     """Looks at the copies of all sets, and writes the numbers of each as ``NAME.json``.
 
     Those of other sets than ``train`` also say how many of their items are in ``train``.
-
-    Raises:
-        Failure: :func:`.signs.check_signs` refuses the text.
     """
     if "train" in counts:
         others = {name: Counter(items(folder / name)) for name in counts if name != "train"}

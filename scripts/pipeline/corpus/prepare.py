@@ -104,11 +104,7 @@ def words_in(name: str) -> List[str]:
 
 
 def adopt(args: argparse.Namespace) -> None:
-    """Completes the options with those of the folder of ``--like``.
-
-    Raises:
-        Failure: it has no text that was prepared for translation, or other languages.
-    """
+    """Completes the options with those of the folder of ``--like``."""
     info = read_as(args.like / NAME, Dict[str, Any], "name a folder of prepare.sh or average.sh")
     args.subwords = info.get("subwords", "bpe")
     if not {"cleaned", args.subwords} & info.keys():  # of prepare.sh, or of fairseq-rope convert

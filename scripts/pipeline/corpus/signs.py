@@ -59,11 +59,7 @@ class Sign:
         self.example = self.example or f", as in line {number}, '{line:.60}'"
 
     def tell(self, name: str, lines: int) -> None:
-        """Tells the user if too many have it.
-
-        Raises:
-            Failure: so many that training would be useless.
-        """
+        """Tells the user if too many have it."""
         message = f"{name}: {self.count:,} of {lines:,} {self.fault}{self.example}: {self.remedy}"
         if self.count >= LEAST and self.count > self.ruins * lines:
             raise Failure(message)
@@ -77,9 +73,6 @@ def check_signs(prefix: Path, langs: Sequence[str], lines: int) -> None:
     Args:
         prefix: ``PREFIX.LANG`` has the text.
         lines: how many it has.
-
-    Raises:
-        Failure: training on it would be useless.
     """
     step, lengths = lines // SAMPLE or 1, array("I")
     of_sides, of_pairs = [_line_signs(lang) for lang in langs], PairSigns()

@@ -29,9 +29,6 @@ def encode(task: FineTuningTask, sets: Sets, run: Path, out: Path, longest: int)
         sets: the examples of each set, by fairseq's name.
         run: the model folder of the pretrained model.
         longest: tokens that the model takes; see :func:`shorten`.
-
-    Raises:
-        Failure: a file of the model folder is missing or damaged, the model takes too few tokens, or knows too few.
     """
     remedy = f"run scripts/average.sh --run {run} --data DATA again"
     prepared = read_prepared(run, remedy)
@@ -78,9 +75,6 @@ def shorten(sentences: Sequence[str], longest: int) -> List[str]:
     Args:
         sentences: their tokens, separated by spaces.
         longest: tokens of a joined pair, or of a sentence alone.
-
-    Raises:
-        Failure: there is no room for a token of each sentence.
     """
     first, *others = (sentence.split() for sentence in sentences)
     room = longest - (4 if others else 2)

@@ -81,11 +81,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 class FineTuning(Experiment):
-    """A task, learned by one pretrained model with each learning rate and seed of a grid.
-
-    Raises:
-        Failure: the recipe or the files of the task cannot be used, or the packages of its metrics are not installed.
-    """
+    """A task, learned by one pretrained model with each learning rate and seed of a grid."""
 
     def __init__(self, run: Path, task: str, args: argparse.Namespace) -> None:
         self.args, self.task = args, TASKS[task]

@@ -22,9 +22,6 @@ def predict(checkpoint: Path, data: Path) -> List[str]:
 
     Args:
         data: the encoded task.
-
-    Raises:
-        Failure: its training diverged.
     """
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], {"data": str(data)})
     cuda = torch.cuda.is_available()

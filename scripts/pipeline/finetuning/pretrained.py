@@ -19,9 +19,6 @@ class Pretrained:
 
     Args:
         run: output of train.sh and average.sh.
-
-    Raises:
-        Failure: the folder holds no averaged model, or one of another kind.
     """
 
     def __init__(self, run: Path) -> None:

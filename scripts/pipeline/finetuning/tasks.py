@@ -65,11 +65,7 @@ class FineTuningTask:
         return [find(str(folder / self.name / name), "tsv", REMEDY) for name in ("train", "dev")]
 
     def read(self, folder: Path) -> Sets:
-        """The examples of each set.
-
-        Raises:
-            Failure: a file is missing, empty or broken; the message names the line.
-        """
+        """The examples of each set."""
         sets: Sets = {}
         for split, path in zip(("train", "valid"), self.files(folder)):
             sets[split] = list(self._examples(path))

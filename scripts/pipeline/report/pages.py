@@ -35,11 +35,7 @@ def project_pages() -> List[Path]:
 
 
 def fill(page: Path, report: Report) -> Dict[Path, str]:
-    """The page with its blocks made anew, and its pictures, by path.
-
-    Raises:
-        Failure: a block names what the results do not have, or its claims or cases say what they do not.
-    """
+    """The page with its blocks made anew, and its pictures, by path."""
     files: Dict[Path, str] = {}
     recipes = {recipe.name: recipe for recipe in report.recipes}
     benchmarks = {file.name: file for file in report.benchmarks}

@@ -120,9 +120,6 @@ class Report(NamedTuple):
 def read_report(paths: Sequence[Path], baseline: str = "") -> Report:
     """Reads the report, without its pictures: recipes of translation first, of these the ones with the most text and
     runs. Also names files that it cannot use on stderr.
-
-    Raises:
-        Failure: there is nothing to report, or the baseline was not run.
     """
     found, broken, others = read_results(paths)
     results, clashing = usable(found)

@@ -102,11 +102,7 @@ def _evaluate_once(options: argparse.Namespace, checkpoint: Path) -> Scored:
 
 
 def read_loss(path: Path, subset: str) -> Tuple[float, float]:
-    """Bits per token, rounded to three decimals and without smoothing, and perplexity, as fairseq-validate prints them.
-
-    Raises:
-        Failure: they are no numbers.
-    """
+    """Bits per token, rounded to three decimals and without smoothing, and perplexity, as fairseq-validate has them."""
     found = re.findall(rf"\| {re.escape(subset)} \| (\{{.*\}})\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
     values = {key.removeprefix(f"{subset}_"): value for key, value in json.loads(found[-1]).items()}
     loss = values.get("nll_loss", values["loss"])

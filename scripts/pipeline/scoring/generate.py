@@ -37,9 +37,6 @@ def generate(command: Sequence[str], checkpoint: Path, out: Path, sentences: int
         checkpoint: the checkpoint that it uses, for the message if it fails.
         out: ``scores/test.json`` for output in ``scores/test.gen.txt`` and a log in ``scores/test.log``.
         sentences: how many sentences there are to translate.
-
-    Raises:
-        Failure: fairseq-generate fails; the message names the fault of the checkpoint, or the last error of the log.
     """
     output, log = out.with_suffix(".gen.txt"), out.with_suffix(".log")
     out.parent.mkdir(exist_ok=True)
@@ -99,11 +96,7 @@ class Generated:
 
 
 def read_generated(path: Path, sentences: int) -> Generated:
-    """Reads the output for a test set with this number of sentences.
-
-    Raises:
-        Failure: a sentence is missing or comes twice, or the output is cut off.
-    """
+    """Reads the output for a test set with this number of sentences."""
     found: Dict[str, Dict[int, str]] = {"H": {}, "T": {}}
     figures = []
     for line in read_lines(path):

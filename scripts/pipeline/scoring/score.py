@@ -181,9 +181,6 @@ def score_text(
         processing: turns the output into text.
         counts: the content of ``raw/SET.json``, if the lines are blocks of documents: documents are then scored.
         tokenized: the tokens of each source; if there are none, its text says whether it is empty.
-
-    Raises:
-        Failure: the output is not complete, or does not belong to these files.
     """
     lang = processing.target
     references, sources = read_lines(reference), read_lines(source)

@@ -37,11 +37,7 @@ class Scored(msgspec.Struct):
 
 
 def read_scored(path: Path, remedy: str, metric: str = BLEU) -> Scored:
-    """The content of a score file, which has this metric.
-
-    Raises:
-        Failure: it is missing, damaged or contradicts itself; the message names ``remedy``.
-    """
+    """The content of a score file, which has this metric."""
     scored = read_as(path, Scored, remedy)
     if metric not in scored.scores:
         raise Failure(f"{path} lacks {metric}: {remedy}")

@@ -28,9 +28,6 @@ def text_processing(folder: Path, prepared: Prepared, source: str, target: str) 
     Args:
         folder: has the files that say how to split the source.
         source, target: the languages.
-
-    Raises:
-        Failure: there is no such way.
     """
     if prepared.subwords not in TEXTS:
         raise Failure(f"{folder / NAME} has {prepared.subwords!a} as 'subwords', not one of {', '.join(TEXTS)}")

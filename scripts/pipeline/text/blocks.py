@@ -29,9 +29,6 @@ def over_blocks(work: Work, path: Path, workers: int, label: str) -> Iterator[An
 
     Args:
         workers: how many processes call ``work``, each a copy of its own.
-
-    Raises:
-        Failure: a process was ended, mostly because there is not enough memory.
     """
     with path.open(encoding="utf-8", newline="\n") as file, _processes(work, workers, label) as pool:
         total = sum(1 for _ in file)
@@ -48,11 +45,7 @@ def over_blocks(work: Work, path: Path, workers: int, label: str) -> Iterator[An
 
 
 def in_process(work: Callable[[], Any], label: str) -> Any:
-    """What ``work`` gives in another process, for a library that hears no signals: it ends when this one has to.
-
-    Raises:
-        Failure: the process was ended, mostly because there is not enough memory.
-    """
+    """What ``work`` gives in another process, for a library that hears no signals: it ends when this one has to."""
     with _processes(work, 1, label) as pool:
         return pool.submit(_call).result()
 

@@ -199,9 +199,6 @@ def learn(
     Args:
         vocabularies: none; or for each of ``paths`` a file to write its subwords to, with their counts, the most
             frequent first, as ``subword-nmt apply-bpe --vocabulary`` reads them.
-
-    Raises:
-        Failure: there is nothing to merge.
     """
     sides: List[Counter[str]] = []
     for path in paths:

@@ -57,9 +57,6 @@ class Preparation(Steps):
 
         Args:
             outputs: the numbers of what is learned, as ``WAY.json``, and files that say how to split.
-
-        Raises:
-            Failure: a file is missing there.
         """
         like = self.args.like
         if like is None:

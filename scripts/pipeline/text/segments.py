@@ -52,9 +52,6 @@ def of_documents(blocks: Sequence[Any], counts: Mapping[str, Any]) -> List[List[
     Args:
         blocks: something for each block.
         counts: the content of ``raw/SET.json``.
-
-    Raises:
-        Failure: the set has other blocks.
     """
     numbers = counts.get("blocks", [1] * len(blocks))
     if len(numbers) != len(blocks) or sum(numbers) != sum(counts["documents"]):

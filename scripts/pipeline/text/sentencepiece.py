@@ -109,11 +109,7 @@ def _characters(pieces: "re.Match[str]") -> str:
 
 
 def learn(paths: Sequence[Path], pieces: int, out: Path) -> Dict[str, Any]:
-    """Writes the model to ``out``; returns its numbers of pieces, of characters in the text, and the coverage.
-
-    Raises:
-        Failure: the text has too many characters for this number of pieces, or none.
-    """
+    """Writes the model to ``out``; returns its numbers of pieces, of characters in the text, and the coverage."""
     try:
         model, numbers = in_process(partial(train, paths, pieces), "learn-sentencepiece")
     except RuntimeError as error:

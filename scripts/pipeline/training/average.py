@@ -59,11 +59,7 @@ def _is_average_of(run: Path, count: int) -> bool:
 
 
 def average(run: Path, data: Path, paths: Sequence[Path]) -> None:
-    """Makes a run, whose lock this process holds, a model folder with the average of ``paths``, unless it is one.
-
-    Raises:
-        Failure: a checkpoint cannot be used, or a file of the data is not what was prepared.
-    """
+    """Makes a run, whose lock this process holds, a model folder with the average of ``paths``, unless it is one."""
     made, before = run / "checkpoint.pt", read_stamp(run, "average").get("sha256")
     prepared = read_prepared(data, f"prepare {data} again")
     again = f"run scripts/{'prepare_text.sh' if prepared.is_text else 'prepare.sh'} --out {data} again"

@@ -43,9 +43,6 @@ def choose(
         devices: number of devices that work at the same time.
         device_tokens: limit of ``--max-tokens``, by the memory of a device.
         multiple: the size of a batch is a multiple of this number of sentences.
-
-    Raises:
-        Failure: one batch on each device has too many tokens, or a sentence is longer than the limit.
     """
     longest = int(max(data.src_sizes.max(), data.tgt_sizes.max()))
     if longest > device_tokens:

@@ -41,9 +41,6 @@ def repair(folder: Path, save_every: int) -> int:
 
     Args:
         save_every: updates from one checkpoint to the next.
-
-    Raises:
-        Failure: no checkpoint loads.
     """
     for begun in folder.glob("*.pt.tmp"):
         begun.unlink()
@@ -77,11 +74,7 @@ def _loaded_updates(path: Path) -> Optional[int]:
 
 
 def keep_last(folder: Path) -> int:
-    """Names the last checkpoint by its updates, which fairseq omits at the end of an epoch; returns the updates.
-
-    Raises:
-        Failure: there is no checkpoint.
-    """
+    """Names the last checkpoint by its updates, which fairseq omits at the end of an epoch; returns the updates."""
     last = folder / LAST
     if not last.is_file():
         raise Failure("fairseq-train ended before its first checkpoint: choose a smaller --save-every")

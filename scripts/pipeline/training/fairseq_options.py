@@ -18,12 +18,7 @@ from ..settings import flags_in
 
 
 def parse(flags: Sequence[str]) -> argparse.Namespace:
-    """The options of fairseq-train in these flags, one of which is ``--arch``.
-
-    Raises:
-        Failure: the architecture is unknown, fairseq knows no such option or value, the task trains another kind of
-            model, or the model refuses a value.
-    """
+    """The options of fairseq-train in these flags, one of which is ``--arch``."""
 
     def refuse(message: str) -> NoReturn:
         what = " ".join(message.split())

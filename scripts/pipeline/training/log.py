@@ -62,9 +62,6 @@ def read_log(path: Path, may_be_empty: bool = False, loss: str = "nll_loss") -> 
 
     Args:
         loss: fairseq's name of the loss of a point; ``loss`` where a log lacks it.
-
-    Raises:
-        Failure: the log has no line of training, and may not be empty.
     """
     log = TrainLog()
     with path.open(encoding="utf-8", errors="replace") as lines:

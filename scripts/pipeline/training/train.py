@@ -77,12 +77,7 @@ def parse(argv: Sequence[str], doc: Optional[str] = None) -> argparse.Namespace:
 
 
 class Training:
-    """One training run, from the options that :func:`parse` gives.
-
-    Raises:
-        Failure: the recipe is unknown or for another script, a flag is one that the scripts set themselves, or the
-            options are to come from a checkpoint that is missing or damaged.
-    """
+    """One training run, from the options that :func:`parse` gives."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -125,11 +120,7 @@ class Training:
             self.flags.setdefault("--total-num-update", [str(self.max_update)])
 
     def _target_tokens(self, flags: Flags, given: Flags) -> Optional[int]:
-        """Target tokens of an update; None if the flags choose the batch, of which one is added if there is none.
-
-        Raises:
-            Failure: an option has no effect beside those flags.
-        """
+        """Target tokens of an update; None if the flags choose the batch, of which one is added if there is none."""
         args, by_hand = self.args, [f"--{key}" for key in BATCH]
         if args.target_tokens and set(given) & set(by_hand):
             raise Failure("--target-tokens chooses the batch: leave it out, or --max-tokens and the like behind --")
@@ -171,11 +162,7 @@ class Training:
         return self.settings_like(settings.read_settings(self.out))
 
     def settings_like(self, known: str) -> str:
-        """The same, with the line of the data that the settings ``known`` have, if test sets joined the data later.
-
-        Raises:
-            Failure: the checkpoint of ``--from`` is missing.
-        """
+        """The same, with the line of the data that the settings ``known`` have, if test sets joined the data later."""
         self._check_start()
         devices = self.machines.nodes * (self.args.processes or 1)
         sizes = (self.save_every, self.target_tokens, devices, self.max_update)
@@ -192,11 +179,7 @@ class Training:
         return f"{Path(recipe).stem}/{arch}" if is_named else self.start.name
 
     def run(self) -> None:
-        """Trains, or continues, until it reaches ``max_update`` or the flags end it earlier.
-
-        Raises:
-            Failure: the training cannot begin or continue, or it fails; the message has the last error of its log.
-        """
+        """Trains, or continues, until it reaches ``max_update`` or the flags end it earlier."""
         languages = read_languages(self.data, self.task.is_text)
         settings.data_line(self.data)  # raises Failure if there are none
         steps = Steps(self.out, self.settings)
@@ -234,11 +217,7 @@ class Training:
             steps.step("train", ["checkpoints", RECORD], lambda: self._train(command, batch, processes, first))
 
     def _first_parameters(self, options: argparse.Namespace) -> Optional[Dict[str, Any]]:
-        """The checkpoint of ``--from`` with the position encoding of this training; None without one.
-
-        Raises:
-            Failure: it cannot be loaded, or more than its positions differs from what is to be trained.
-        """
+        """The checkpoint of ``--from`` with the position encoding of this training; None without one."""
         if self.start is None:
             return None
         from fairseq_rope.checkpoints.positions import convert_for
@@ -268,11 +247,7 @@ class Training:
         ]
 
     def _devices(self, languages: Tuple[str, str]) -> Tuple[int, List[str]]:
-        """The number of processes on this machine, and flags for them, which are not part of the settings.
-
-        Raises:
-            Failure: there are fewer GPUs than processes.
-        """
+        """The number of processes on this machine, and flags for them, which are not part of the settings."""
         import torch
 
         gpus = self._gpus

@@ -110,11 +110,7 @@ def _decode(text: bytes, name: str = "the input") -> str:
 
 
 def _translate(args: argparse.Namespace, lines: Sequence[str]) -> None:
-    """Translates all lines.
-
-    Raises:
-        Failure: a line is longer than the model accepts; nothing is translated.
-    """
+    """Translates all lines."""
     translator = _load(args)
     sources: List[str] = []
     for chunk in _chunks(lines, "split"):

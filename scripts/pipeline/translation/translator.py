@@ -74,9 +74,6 @@ class Translator:
         Args:
             first: number of the first one, for messages.
             cut: whether to keep the beginning of a sentence that is longer than the model accepts, and say so.
-
-        Raises:
-            Failure: a sentence is longer than that, and ``cut`` is not set.
         """
         sources, most = self.processing.split(sentences), self.engine.longest - 1  # </s> comes to them
         for i, tokens in enumerate(source.split() for source in sources):

@@ -46,11 +46,7 @@ METRICS: Dict[str, Metric] = {
 
 
 def score(texts: Texts) -> Dict[str, Entry]:
-    """The entry of each metric of translations that the language has, by its key.
-
-    Raises:
-        Failure: a package is missing.
-    """
+    """The entry of each metric of translations that the language has, by its key."""
     scores = {key: metric.score(texts) for key, metric in METRICS.items()}
     return {key: entry for key, entry in scores.items() if entry is not None}
 

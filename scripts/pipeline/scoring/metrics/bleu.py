@@ -12,12 +12,7 @@ from .base import Entry, Texts, entry
 
 
 def standard_bleu(lang: str) -> BLEU:
-    """sacreBLEU's BLEU with the tokens that are usual for a language: 13a, for Chinese ``zh``, and so on.
-
-    Raises:
-        Failure: a package is missing that the tokeniser needs. There is no other tokeniser in its place: the same
-            command gives the same figure on every machine.
-    """
+    """sacreBLEU's BLEU with the tokens that are usual for a language: 13a, for Chinese ``zh``, and so on."""
     name = tokenizer(lang)
     try:
         return BLEU(tokenize=name)

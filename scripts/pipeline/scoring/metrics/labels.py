@@ -23,9 +23,6 @@ class LabelMetric(Metric):
         Args:
             predictions, labels: classes or numbers, in one order.
             positive: the class that is to be found.
-
-        Raises:
-            Failure: the package is not installed.
         """
         module, _, name = self.function.rpartition(".")
         try:
