@@ -17,7 +17,7 @@ from .options import add_position_args, add_training_args, build_position, rejec
 from .stacks import PositionalTransformerDecoder
 
 LIMITS = ("max_target_positions", "tokens_per_sample")
-"""Options of fairseq's task, of which the first that is given is the longest text of the model, in tokens."""
+"""Options of the model or of its task, of which the first that is given is the longest text of the model, in tokens."""
 
 
 @register_model("roformer_lm")

@@ -81,8 +81,8 @@ class RoFormerModel(PluginModel, TransformerModel):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Adds the flags of fairseq's transformer, of alignments, ``--encoder-position``, ``--decoder-position`` and
-        each encoding's own."""
+        """Adds the flags of fairseq's transformer, of alignments, of position encodings and of training with them, and
+        three that make it Marian."""
         super().add_args(parser)
         add_alignment_args(parser)
         add_position_args(parser)

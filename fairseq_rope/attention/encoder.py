@@ -23,7 +23,7 @@ class EncoderAttention(MultiheadAttention):
 
     The beams of a sentence are then adjacent in ``query``, whose batch is a multiple of that of ``key``. In training,
     pairs of long texts take the way of self-attention, and so does half precision without instructions for it, also in
-    evaluation; otherwise evaluation equals fairseq's to the bit.
+    evaluation; otherwise evaluation equals fairseq's to the bit, with its library for products.
     """
 
     def forward(

@@ -38,7 +38,7 @@ def convert_file(path: Path, to: str, out: Path) -> str:
     ``path`` is a model folder or its checkpoint, or a folder of Hugging Face's; ``out`` is a folder if one side is.
 
     Raises:
-        CheckpointError: the checkpoint cannot be loaded or written, or has no such form.
+        ValueError: the checkpoint cannot be loaded or written, or has no such form; an extra is not installed.
     """
     if to == "hugging-face":
         folder = path if path.is_dir() else path.parent
@@ -67,7 +67,7 @@ def change_model(path: Path, fields: Mapping[str, Any], seed: int, dictionaries:
         dictionaries: as of :func:`vocabulary.grow`; none: they stay.
 
     Raises:
-        CheckpointError: the checkpoint cannot be loaded or written, or the positions do not fit it.
+        ValueError: the checkpoint cannot be loaded or written, or the positions do not fit it.
     """
     state, said = load_whole(path), []
     if fields:

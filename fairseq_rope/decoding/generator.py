@@ -39,7 +39,8 @@ class FastSequenceGenerator(SequenceGenerator):
     """Whether the steps work on copies of the decoder's weights."""
 
     target_tag: Optional[int] = None
-    """The token with which every translation begins: a part of its length, with a score of 0."""
+    """The token with which every translation begins: a part of its length, with a score of 0; in fairseq's own search,
+    with the model's."""
 
     separators: Optional[Tuple[int, int]] = None
     """The token between segments, of source and translation: :class:`.SegmentDecoder` keeps each beside its source."""

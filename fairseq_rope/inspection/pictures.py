@@ -1,6 +1,6 @@
 """Draws what positions contribute: RoPE's long-term decay, TUPE's correlations, any encoding's effective bias.
 
-:mod:`.terms` defines the numbers. RUN is a model folder, as ``scripts/average.sh`` makes it.
+:mod:`.terms` defines the numbers.
 """
 
 import itertools
@@ -51,7 +51,7 @@ def draw_maps(rows: Mapping[str, Any], columns: int, heading: str, label: str) -
     """Draws the heat maps ``(H, T, T)`` of each name, its heads in rows of at most ``columns``.
 
     All maps share one colour scale, white at 0. It ends at the 99th percentile of the absolute values, so single pairs
-    do not pale the rest. None and nan, for keys that a query does not see, are grey.
+    do not pale the rest. nan, for keys that a query does not see, is grey.
     """
     maps = {name: np.array(values, dtype=float) for name, values in rows.items()}
     columns = min(columns, max(len(values) for values in maps.values()))

@@ -1,24 +1,22 @@
 """Absolute baselines: a vector per position, added to the token embedding (RoFormer, arXiv eqs. 3 and 4)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Dict
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, SideConfig, TokenPositions, looked_up
+from .base import PositionEncoding, SideConfig, TokenPositions, looked_up, option
 
 
 @dataclass(frozen=True)
 class SinusoidalOptions:
-    formula: str = field(
-        default="fairseq",
-        metadata={
-            "help": "frequencies and first position as in fairseq, or as in the paper and in Marian",
-            "choices": ("fairseq", "paper"),
-        },
+    formula: str = option(
+        "fairseq",
+        "frequencies and first position as in fairseq, or as in the paper and in Marian",
+        choices=("fairseq", "paper"),
     )
 
 

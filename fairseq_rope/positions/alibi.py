@@ -1,24 +1,22 @@
 """ALiBi: attention with linear biases (Press, Smith, Lewis, ICLR 2022, arXiv 2108.12409)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Dict, Optional
 
 import torch
 from torch import Tensor
 
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, option
 from .relative import distances
 
 
 @dataclass(frozen=True)
 class AlibiOptions:
-    split_directions: bool = field(
-        default=False,
-        metadata={
-            "help": "in the encoder, half of the heads see only earlier keys and the other half only later ones",
-            "side": "encoder",
-        },
+    split_directions: bool = option(
+        False,
+        "in the encoder, half of the heads see only earlier keys and the other half only later ones",
+        side="encoder",
     )
 
 
@@ -35,23 +33,19 @@ class LinearBiasEncoding(PositionEncoding):
 
     def __init__(self, config: SideConfig, options: AlibiOptions) -> None:
         super().__init__(config, options)
-        self.split = options.split_directions and not config.causal
-        if self.split and config.num_heads % 2:
+        self.hides_keys = options.split_directions and not config.causal
+        if self.hides_keys and config.num_heads % 2:
             raise ValueError(
                 f"--alibi-split-directions needs an even number of heads, not {config.num_heads}: leave it out, "
                 "or change --encoder-attention-heads"
             )
 
-    @property
-    def hides_keys(self) -> bool:
-        return self.split
-
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         distance = distances(query, key)[:, None]  # (B or 1, 1, T, S)
         heads = self.config.num_heads
-        per_head = slopes(heads // 2, distance.device).repeat(2) if self.split else slopes(heads, distance.device)
+        per_head = slopes(heads // 2, distance.device).repeat(2) if self.hides_keys else slopes(heads, distance.device)
         bias = -per_head[:, None, None] * distance.abs()  # (B or 1, H, T, S)
-        if self.split:
+        if self.hides_keys:
             earlier, later = bias.chunk(2, dim=1)
             earlier = earlier.masked_fill(distance > 0, -math.inf)
             bias = torch.cat([earlier, later.masked_fill(distance < 0, -math.inf)], dim=1)

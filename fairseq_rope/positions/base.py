@@ -19,7 +19,7 @@ CONTRIBUTING.md has the way to add an encoding. One that is two others at once i
 calls ``super()`` in each hook that both have.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Dict, NamedTuple, Optional, Tuple
 
 import torch
@@ -116,6 +116,15 @@ class NoOptions:
     """The options of an encoding that has none."""
 
 
+def option(default: Any, text: str, **metadata: Any) -> Any:
+    """A field of an encoding's options, with ``text`` as the help of its flag.
+
+    Args:
+        metadata: ``choices`` and, if only one uses it, ``side``.
+    """
+    return field(default=default, metadata={"help": text, **metadata})
+
+
 class PositionEncoding(nn.Module):
     """Adds nothing anywhere: the encoding ``none``, and the base of all others.
 
@@ -132,8 +141,8 @@ class PositionEncoding(nn.Module):
     """
 
     Options: ClassVar[Any] = NoOptions
-    """A dataclass; each field becomes the flag ``--<prefix>-<field>``, with ``metadata={"help", "choices"}``; a
-    bool (False by default) becomes a flag without a value. ``"side"`` in the metadata is the only side that uses it."""
+    """A dataclass of :func:`option`; each becomes the flag ``--<prefix>-<field>``, and a bool, False by default, one
+    without a value."""
 
     prefix: ClassVar[str] = ""
     """The beginning of the names of this encoding's flags."""
@@ -153,6 +162,15 @@ class PositionEncoding(nn.Module):
     attention: ClassVar[str] = "softmax"
     """The kind of attention that the encoding needs: ``softmax``, or ``linear`` where features replace the softmax."""
 
+    needs_weights: bool = False
+    """The encoding uses :meth:`value_bias`, so the attention must form its weights."""
+
+    hides_keys: bool = False
+    """:meth:`logit_bias` hides keys from some queries with -inf."""
+
+    needs_source_lengths: bool = False
+    """The encoding depends on the length of the source, also in the decoder."""
+
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "rotate"):  # the hook's name in 0.2, which nothing would call
             raise TypeError(f"{cls.__name__}.rotate: rename it to transform")
@@ -161,26 +179,11 @@ class PositionEncoding(nn.Module):
         super().__init__()
         self.config = config
         self.options = options
-        for field in fields(self.Options):
-            value, choices = getattr(options, field.name), field.metadata.get("choices")
+        for each in fields(self.Options):
+            value, choices = getattr(options, each.name), each.metadata.get("choices")
             if choices and value not in choices:
-                flag = f"--{self.prefix}-{field.name}".replace("_", "-")
+                flag = f"--{self.prefix}-{each.name}".replace("_", "-")
                 raise ValueError(f"{flag} must be one of {', '.join(choices)}, not {value!r}")
-
-    @property
-    def needs_weights(self) -> bool:
-        """True if the encoding uses :meth:`value_bias`, so the attention must form its weights."""
-        return False
-
-    @property
-    def hides_keys(self) -> bool:
-        """True if :meth:`logit_bias` hides keys from some queries with -inf."""
-        return False
-
-    @property
-    def needs_source_lengths(self) -> bool:
-        """True if the encoding depends on the length of the source, also in the decoder."""
-        return False
 
     def positions_of(self, tokens: Tensor, source_lengths: Optional[Tensor] = None) -> TokenPositions:
         """The positions of ``tokens`` ``(B, T)``, int64, padded with ``padding_idx`` before or behind a sentence.
@@ -188,7 +191,8 @@ class PositionEncoding(nn.Module):
         In the decoder, ``source_lengths`` ``(B, 1)`` are those of the encoder's input, for encodings that need them.
 
         In training, they may be drawn at random (:attr:`SideConfig.shift`, :attr:`SideConfig.sample`), once for a
-        forward pass: every sequence has an offset of its own, and the sequences of a batch share a sample.
+        forward pass: every sequence has an offset of its own, and the sequences of a batch share a sample. All
+        processes of a training draw the same numbers.
 
         Raises:
             ValueError: a batch has more tokens in a row than there are positions to draw.

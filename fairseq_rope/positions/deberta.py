@@ -1,13 +1,13 @@
 """DeBERTa's disentangled attention (He, Liu, Gao, Chen, ICLR 2021, section 3.1, arXiv 2006.03654; RoFormer eq. 37)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict
 
 import torch
 from torch import Tensor, nn
 
 from ..products import matmul
-from .base import PositionEncoding, SideConfig, TokenPositions, looked_up
+from .base import PositionEncoding, SideConfig, TokenPositions, looked_up, option
 from .relative import check_distance, distance_rows, of_pairs, products_with_rows
 
 INITIAL_STD = 0.02  # of all parameters, in the authors' code
@@ -15,12 +15,9 @@ INITIAL_STD = 0.02  # of all parameters, in the authors' code
 
 @dataclass(frozen=True)
 class DebertaOptions:
-    span: int = field(
-        default=512, metadata={"help": "distances beyond this many tokens share one row (k in the paper)"}
-    )
-    share_projections: bool = field(
-        default=False,
-        metadata={"help": "project relative positions with the matrices of the content instead of their own"},
+    span: int = option(512, "distances beyond this many tokens share one row (k in the paper)")
+    share_projections: bool = option(
+        False, "project relative positions with the matrices of the content instead of their own"
     )
 
 

@@ -1,14 +1,14 @@
 """FIRE: functional interpolation for relative positions (Li et al., ICLR 2024, arXiv 2310.04418)."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Dict
 
 import torch
 from torch import Tensor, nn
 from torch.amp import is_autocast_available
 
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, option
 from .relative import bias_of_rows, check_distance
 
 WIDTH = 32  # of the hidden layer
@@ -18,9 +18,7 @@ SMALLEST_NORMALISER = 1e-6
 
 @dataclass(frozen=True)
 class FireOptions:
-    threshold: int = field(
-        default=512, metadata={"help": "tokens up to which distances are not interpolated: L before training"}
-    )
+    threshold: int = option(512, "tokens up to which distances are not interpolated: L before training")
 
 
 class InterpolatedBiasEncoding(PositionEncoding):

@@ -5,7 +5,7 @@ Feature maps of Katharopoulos et al. 2020 (arXiv 2006.16236) and Choromanski et 
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .absolute import LearnedEncoding
-from .base import PositionEncoding, SideConfig
+from .base import PositionEncoding, SideConfig, option
 from .rope import RotaryEncoding, RotaryOptions
 
 SMALLEST_FEATURE = 1e-6  # added to random features, the value of Performer's authors
@@ -21,16 +21,12 @@ SMALLEST_FEATURE = 1e-6  # added to random features, the value of Performer's au
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    feature_map: str = field(
-        default="elu",
-        metadata={
-            "help": "function that makes q and k positive: elu(x) + 1 (elu), or Performer's random features (favor)",
-            "choices": ("elu", "favor"),
-        },
+    feature_map: str = option(
+        "elu",
+        "function that makes q and k positive: elu(x) + 1 (elu), or Performer's random features (favor)",
+        choices=("elu", "favor"),
     )
-    features: int = field(
-        default=0, metadata={"help": "random features per head for favor (even; 0: head dimension times its logarithm)"}
-    )
+    features: int = option(0, "random features per head for favor (even; 0: head dimension times its logarithm)")
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,19 @@
 """PoPE: polar coordinate position embedding (Gopalakrishnan, Csordás, Schmidhuber, Mozer, 2025, arXiv 2509.10534)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Dict, Tuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, option
 
 
 @dataclass(frozen=True)
 class PolarOptions:
-    base: float = field(default=10000.0, metadata={"help": "base of the geometric series of frequencies"})
+    base: float = option(10000.0, "base of the geometric series of frequencies")
 
 
 class PolarEncoding(PositionEncoding):

@@ -52,7 +52,7 @@ def distance_rows(query: TokenPositions, key: TokenPositions) -> Tuple[Tensor, T
 def products_with_rows(q: Tensor, rows: Tensor, projection: nn.Linear) -> Tensor:
     """``q_i . (W r)`` for each query and row: ``(B, H, T, R)``.
 
-    In a step of decoding, the sentences are the rows of one product per head. Few queries then meet many rows, so by
+    In a step of decoding, the sentences are the rows of one product per head. Where few queries meet many rows, by
     associativity it projects the queries, ``(q W) r``, instead of the rows.
 
     Args:

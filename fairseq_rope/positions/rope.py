@@ -1,13 +1,13 @@
 """RoPE: rotary position embedding (Su et al., RoFormer, Neurocomputing 2024, eqs. 6-8 and 26; arXiv 2104.09864)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
 import torch
 from torch import Tensor
 
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, option
 
 LAYOUTS = ("interleaved", "half")
 WITH_ORIGINAL_LENGTH = ("dynamic", "yarn")
@@ -17,31 +17,21 @@ FEWEST_TURNS, MOST_TURNS = 1, 32
 
 @dataclass(frozen=True)
 class RotaryOptions:
-    base: float = field(default=10000.0, metadata={"help": "base of the geometric series of rotation frequencies"})
-    layout: str = field(
-        default="interleaved",
-        metadata={
-            "help": "which channels form a pair: neighbours (interleaved, the paper) or channel m and m + dim/2 (half)",
-            "choices": LAYOUTS,
-        },
+    base: float = option(10000.0, "base of the geometric series of rotation frequencies")
+    layout: str = option(
+        "interleaved",
+        "which channels form a pair: neighbours (interleaved, the paper) or channel m and m + dim/2 (half)",
+        choices=LAYOUTS,
     )
-    dim: int = field(
-        default=0, metadata={"help": "rotate only the first DIM channels of each head (even; 0: the whole head)"}
+    dim: int = option(0, "rotate only the first DIM channels of each head (even; 0: the whole head)")
+    scaling: str = option(
+        "none",
+        "for inputs longer than those in training: divide the positions (linear), raise the base (ntk), or "
+        "only as far as a source is longer (dynamic), or divide slow frequencies and sharpen the attention (yarn)",
+        choices=("none", "linear", "ntk", "dynamic", "yarn"),
     )
-    scaling: str = field(
-        default="none",
-        metadata={
-            "help": "for inputs longer than those in training: divide the positions (linear), raise the base (ntk), or "
-            "only as far as a source is longer (dynamic), or divide slow frequencies and sharpen the attention (yarn)",
-            "choices": ("none", "linear", "ntk", "dynamic", "yarn"),
-        },
-    )
-    scaling_factor: float = field(
-        default=1.0, metadata={"help": "factor by which the range of positions is stretched (at least 1)"}
-    )
-    original_length: int = field(
-        default=0, metadata={"help": "tokens of the longest inputs in training, for dynamic and yarn"}
-    )
+    scaling_factor: float = option(1.0, "factor by which the range of positions is stretched (at least 1)")
+    original_length: int = option(0, "tokens of the longest inputs in training, for dynamic and yarn")
 
 
 class RotaryEncoding(PositionEncoding):
@@ -57,6 +47,7 @@ class RotaryEncoding(PositionEncoding):
 
     def __init__(self, config: SideConfig, options: RotaryOptions) -> None:
         super().__init__(config, options)
+        self.needs_source_lengths = options.scaling == "dynamic"
         width, flag = self.width(), f"--{self.prefix}"
         self.dim = options.dim or width
         if self.dim % 2:
@@ -94,10 +85,6 @@ class RotaryEncoding(PositionEncoding):
     def width(self) -> int:
         """Channels per head that the rotation sees."""
         return self.config.head_dim
-
-    @property
-    def needs_source_lengths(self) -> bool:
-        return self.options.scaling == "dynamic"
 
     def prepare(self, query: TokenPositions, key: TokenPositions) -> Dict[str, Tensor]:
         lengths = query.source_lengths

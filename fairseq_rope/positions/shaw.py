@@ -1,23 +1,21 @@
 """Relative position representations (Shaw, Uszkoreit, Vaswani, NAACL 2018, arXiv 1803.02155; RoFormer eq. 32)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
 import torch
 from torch import Tensor, nn
 
 from ..products import matmul
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, option
 from .relative import check_distance, distances
 
 
 @dataclass(frozen=True)
 class ShawOptions:
-    clip: int = field(default=16, metadata={"help": "distances beyond this many tokens share one row (k in the paper)"})
-    no_values: bool = field(default=False, metadata={"help": "relative keys only, no relative values"})
-    per_head: bool = field(
-        default=False, metadata={"help": "separate tables for each head, instead of shared by the heads of a layer"}
-    )
+    clip: int = option(16, "distances beyond this many tokens share one row (k in the paper)")
+    no_values: bool = option(False, "relative keys only, no relative values")
+    per_head: bool = option(False, "separate tables for each head, instead of shared by the heads of a layer")
 
 
 class RelativeTables(nn.Module):
@@ -51,10 +49,7 @@ class RelativeEncoding(PositionEncoding):
     def __init__(self, config: SideConfig, options: ShawOptions) -> None:
         super().__init__(config, options)
         check_distance("--shaw-clip", options.clip)
-
-    @property
-    def needs_weights(self) -> bool:
-        return not self.options.no_values
+        self.needs_weights = not options.no_values
 
     def build_layer(self, attention: nn.Module) -> RelativeTables:
         heads = self.config.num_heads if self.options.per_head else 1

@@ -1,23 +1,21 @@
 """T5's relative bias (Raffel et al., JMLR 2020, section 2.1, arXiv 1910.10683; RoFormer eq. 35), alone or beside
 learned positions (TUPE's baseline BERT-R, Ke et al. 2021, eq. 5)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Dict
 
 import torch
 from torch import Tensor, nn
 
 from .absolute import LearnedEncoding
-from .base import PositionEncoding, SideConfig, TokenPositions
+from .base import PositionEncoding, SideConfig, TokenPositions, option
 from .relative import bias_of_rows, check_buckets, distances, t5_buckets
 
 
 @dataclass(frozen=True)
 class T5Options:
-    buckets: int = field(default=32, metadata={"help": "number of buckets for distances, both directions together"})
-    max_distance: int = field(
-        default=128, metadata={"help": "tokens up to which buckets grow; the last holds all beyond"}
-    )
+    buckets: int = option(32, "number of buckets for distances, both directions together")
+    max_distance: int = option(128, "tokens up to which buckets grow; the last holds all beyond")
 
 
 class BucketedBiasEncoding(PositionEncoding):

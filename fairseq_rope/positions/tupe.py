@@ -1,6 +1,6 @@
 """TUPE: untied positional encoding (Ke, He, Liu, ICLR 2021, arXiv 2006.15595)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Dict
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..interception import is_matrix
 from ..products import matmul
-from .base import SideConfig, TokenPositions, is_read_at_once, looked_up
+from .base import SideConfig, TokenPositions, is_read_at_once, looked_up, option
 from .relative import bias_of_rows, check_buckets, distances, t5_buckets
 from .t5 import T5Options
 from .untied import INITIAL_STD, ProjectedPositions
@@ -19,11 +19,8 @@ THETA_ROWS = 2  # rows of the table before those of the positions
 
 @dataclass(frozen=True)
 class TupeAOptions:
-    no_reset: bool = field(
-        default=False,
-        metadata={
-            "help": "treat </s> (<s> in language models) like any other token instead of untying it from its position"
-        },
+    no_reset: bool = option(
+        False, "treat </s> (<s> in language models) like any other token instead of untying it from its position"
     )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .base import PositionEncoding, SideConfig, TokenPositions, is_read_at_once, looked_up
 
-INITIAL_STD = 0.02  # of all parameters, in the authors' code
+INITIAL_STD = 0.02  # of all matrices, in the authors' code
 
 
 class ProjectedPositions(PositionEncoding):
