@@ -65,7 +65,7 @@ def match_architectures(names: Sequence[str]) -> List[str]:
 
 
 def _check_precision(args: Any) -> None:
-    """Of ``fairseq-train``, whose parsed arguments pass through here, and which takes ``--bf16`` for a TPU."""
+    """Checks the parsed arguments of ``fairseq-train``, which pass through here; ``--bf16`` shall do without a TPU."""
     check_precision(args)
     if getattr(args, "bf16", False) and getattr(args, "tpu", False) and importlib.util.find_spec("torch_xla") is None:
         args.tpu = False

@@ -5,7 +5,7 @@
 # Environment: VENV    folder of the environment (default: .venv in the project)
 #              PYTHON  interpreter to make it from, 3.10 or later (default: that of the environment; of a new one
 #                      python3.12 if there is one, as fairseq has a wheel for it; else python3, which compiles for 3 minutes)
-#              EXTRAS  further extras of setup.py, as in EXTRAS=docs,sweep (default: none)
+#              EXTRAS  further extras of setup.py, as in EXTRAS=docs,sweep (default: those of before)
 # pip's own variables hold, such as PIP_NO_INDEX and PIP_FIND_LINKS. What is installed already is not installed again.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
@@ -27,7 +27,7 @@ if [[ ${before:-} == "$wanted" && ${EXTRAS:-$extras} == "$extras" && -d ${owner:
   say "installed before: $VENV"
   exit
 fi
-EXTRAS=${EXTRAS:-${extras:-}}  # those of before stay
+EXTRAS=${EXTRAS:-${extras:-}}
 say "installing into $VENV: 5 minutes or less the first time"
 export PIP_CONSTRAINT=$ROOT/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1
 pip() { "$VENV/bin/python" -I -m pip install "$@" >&2 || die "the installation failed: the lines above say why"; }

@@ -2,7 +2,7 @@
 
 ::
 
-    python scripts/run.py pipeline.corpus.prepare --help
+    python scripts/run.py pipeline corpus.prepare --help
 
 Python looks for modules in the folder of the file that it runs: this one. ``PYTHONSAFEPATH`` is of Python 3.11.
 """

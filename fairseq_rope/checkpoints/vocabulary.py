@@ -47,7 +47,8 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
         old = len(model[next(name for name in tables if name.endswith(TABLE))])
         symbols = dictionary.symbols
         is_masked = kind is KINDS["masked"]
-        if is_masked:  # whose task adds it at the end
+        adds_mask = is_masked and MASK not in symbols
+        if adds_mask:  # as its task does, at the end
             dictionary.add_symbol(MASK)
             before = [*symbols[: old - 1], MASK]
         else:
@@ -61,7 +62,7 @@ def grow(state: Dict[str, Any], paths: Sequence[Path], seed: int = 1) -> Dict[st
             if len(model[name]) != old:
                 raise CheckpointError(f"{name} has {len(model[name])} rows, and the dictionary had {old} types")
             std = INITIAL_STD if is_masked else model[name].size(-1) ** -0.5
-            model[name] = _with_rows(model[name], len(symbols), old - is_masked, std, seed)
+            model[name] = _with_rows(model[name], len(symbols), old - adds_mask, std, seed)
         digests[side] = digest(symbols)
     cfg.dictionaries = digests
     return changed(state, cfg, model)

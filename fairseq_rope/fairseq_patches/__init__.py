@@ -87,7 +87,7 @@ PATCHES = (
         Trainer,
         "__init__",
         trainer.begins,
-        "in bf16 on a CPU it would grow by gigabytes; in YAML, nothing that fairseq-train refuses would be refused",
+        "in bf16 on a CPU, a training would grow by gigabytes; one from YAML would miss checks of fairseq-train's",
         "training/test_memory.py",
     ),
     Patch(

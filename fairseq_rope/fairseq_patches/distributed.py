@@ -61,8 +61,8 @@ def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> Non
             _refuse_other_launchers(environ)
         return
     missing = [name for name in NEEDED if name not in environ]
-    if missing and not on_cpu and "SLURM_JOB_ID" in environ:
-        return  # fairseq takes SLURM's own variables
+    if missing and not on_cpu and "SLURM_JOB_ID" in environ and cfg.distributed_training.distributed_world_size > 1:
+        return  # where it sees several GPUs, fairseq takes SLURM's own variables
     if missing:
         raise ValueError(f"WORLD_SIZE is {world_size} but {missing[0]} is not set: start the processes with torchrun")
     _replace(cfg, distributed_world_size=world_size)
@@ -80,9 +80,12 @@ def join_processes(cfg: Any, environ: Optional[Mapping[str, str]] = None) -> Non
 
 def check_joined(cfg: Any) -> None:
     """Raises ValueError if this process is one of several that would each train a model of its own."""
+    if cfg.distributed_training.distributed_world_size > 1:
+        return
+    if "WORLD_SIZE" not in os.environ and (cfg.common.cpu or not torch.cuda.is_available()):
+        _refuse_other_launchers(os.environ)
     count = int(os.environ.get("WORLD_SIZE", 1))
-    is_one_of_them = count > 1 and all(name in os.environ for name in NEEDED)
-    if is_one_of_them and cfg.distributed_training.distributed_world_size == 1:
+    if count > 1 and all(name in os.environ for name in NEEDED):
         raise ValueError(f"each of the {count} processes would train a model of its own: start them with fairseq-train")
 
 

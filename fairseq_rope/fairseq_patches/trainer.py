@@ -1,9 +1,11 @@
 """What every training checks and sets at its beginning, by flags or by a configuration in YAML, and when it goes on."""
 
 import os
+from argparse import Namespace
 from typing import Any, Callable
 
 import torch
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 from torch import distributed
 
@@ -29,13 +31,15 @@ def begins(stock: Callable[..., None]) -> Callable[..., None]:
     """
 
     def __init__(self: Trainer, cfg: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(cfg, Namespace):
+            cfg = convert_namespace_to_omegaconf(cfg)
         check_precision(cfg.common)
         check_joined(cfg)
         check_alignments(cfg)
         for name, number in KEPT.items():
             os.environ.setdefault(name, number)
         if cfg.common.cpu or not torch.cuda.is_available():
-            cfg.common.fp16_no_flatten_grads = cfg.common.fp16
+            cfg.common.fp16_no_flatten_grads |= cfg.common.fp16
         cfg.checkpoint.load_checkpoint_on_all_dp_ranks |= cfg.distributed_training.distributed_world_size > 1
         stock(self, cfg, *args, **kwargs)
 
@@ -48,9 +52,9 @@ def goes_on(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def load_checkpoint(self: Trainer, filename: str, *args: Any, **options: Any) -> Any:
         if distributed.is_initialized():  # else those without it would begin a model of their own
-            has = [False] * distributed.get_world_size()
-            distributed.all_gather_object(has, os.path.isfile(filename))
-            if len(set(has)) > 1:
+            found = [""] * distributed.get_world_size()
+            distributed.all_gather_object(found, f"{os.path.isfile(filename)} {args} {options}")
+            if len(set(found)) > 1:
                 raise ValueError(f"{filename}: some processes see it, others do not: give a folder that all can read")
         try:
             return stock(self, filename, *args, **options)

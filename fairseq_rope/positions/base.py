@@ -101,8 +101,10 @@ class TokenPositions(NamedTuple):
 def looked_up(table: Tensor, index: Tensor) -> Tensor:
     """The rows ``index`` of ``table``, whose gradients add up in fp32.
 
-    A CPU would add those of equal rows in the table's precision, and bfloat16 stops to count at 256.
+    A CPU would add those of equal rows in the table's precision, and bfloat16 stops counting at 256.
     """
+    if not (torch.is_grad_enabled() and table.requires_grad):
+        return F.embedding(index, table)
     return F.embedding(index, table.to(torch.promote_types(table.dtype, torch.float))).type_as(table)
 
 
@@ -120,7 +122,7 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
     """A field of an encoding's options, with ``text`` as the help of its flag.
 
     Args:
-        metadata: ``choices`` and, if only one uses it, ``side``.
+        metadata: ``choices`` and, if only one side uses it, ``side``.
     """
     return field(default=default, metadata={"help": text, **metadata})
 
@@ -191,8 +193,7 @@ class PositionEncoding(nn.Module):
         In the decoder, ``source_lengths`` ``(B, 1)`` are those of the encoder's input, for encodings that need them.
 
         In training, they may be drawn at random (:attr:`SideConfig.shift`, :attr:`SideConfig.sample`), once for a
-        forward pass: every sequence has an offset of its own, and the sequences of a batch share a sample. All
-        processes of a training draw the same numbers.
+        forward pass: every sequence has an offset of its own, and the sequences of a batch share a sample.
 
         Raises:
             ValueError: a batch has more tokens in a row than there are positions to draw.

@@ -25,10 +25,14 @@ FORMAT = "fairseq_rope result 1"
 
 REMEDY = "remove it, and run scripts/reproduce.sh again"
 
-PLACES = {"--data": "DATA", "--out": "RUN", "--from": "FROM", "--run": "RUN", "--results": "RESULTS"}
-PLACES["--recipe"] = "{name}"
-TEXTS = ("--train", "--valid", "--test", "--binarized", "--codes", "--like", "--add-tokens")
-PREPARED = {**dict.fromkeys(TEXTS, "RAW/{name}"), "--out": "DATA"}
+PLACES = {
+    **{"--data": "DATA", "--out": "RUN", "--from": "FROM", "--run": "RUN", "--results": "RESULTS"},
+    "--recipe": "{name}",
+}
+PREPARED = {
+    **dict.fromkeys(("--train", "--valid", "--test", "--binarized", "--codes", "--like", "--add-tokens"), "RAW/{name}"),
+    "--out": "DATA",
+}
 """Options of train.sh and finetune.sh, and of prepare.sh, that name files, and what stands for them."""
 
 POINTS = 150

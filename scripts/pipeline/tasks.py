@@ -1,5 +1,4 @@
-"""The tasks that a recipe can name: translation, two kinds of language models, fine-tuning. It imports
-nothing from here.
+"""The tasks that a recipe can name: translation, two kinds of language models, fine-tuning.
 
 What differs between them is here, and in the recipe of each name, which others extend.
 """

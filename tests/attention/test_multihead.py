@@ -203,15 +203,17 @@ def test_another_thread_may_use_the_layer_meanwhile():
             entered.set()
             done.wait()
 
+    with layer.at(far):
+        other = layer(x, need_weights=False)[0]
     with layer.at(near):
         expected = layer(x, need_weights=False)[0]
-        thread = threading.Thread(target=stay_at_far)
+        thread = threading.Thread(target=stay_at_far, daemon=True)
         thread.start()
-        entered.wait()
+        assert entered.wait(60)
         found = layer(x, need_weights=False)[0]
-        done.set()
-        thread.join()
-    assert torch.equal(found, expected)
+    done.set()
+    thread.join()
+    assert torch.equal(found, expected) and not torch.equal(found, other)
 
 
 PADDING = torch.tensor([[True, True, False], [False, True, True]])

@@ -107,7 +107,7 @@ def test_buckets_as_in_the_paper():
 
 @pytest.mark.parametrize("name", ["learned", "learned_untied", "tupe_a", "deberta", "t5"])
 def test_gradients_of_rows_that_many_share_add_up_in_fp32(name):
-    """The sentences, the pairs at one distance or those beyond the last; bfloat16 stops to count at 256."""
+    """The sentences, the pairs at one distance or those beyond the last; bfloat16 stops counting at 256."""
     length, sentences = (1500, 1) if name == "deberta" else (128, 1) if name == "t5" else (4, 600)
     encoding = randomised(POSITIONS[name](side_config(max_positions=length), POSITIONS[name].Options()))
     places = token_positions(range(length))

@@ -10,6 +10,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from fairseq_rope.fairseq_patches.distributed import join_processes, joins_processes
+from fairseq_rope.fairseq_patches.trainer import begins
 
 from ..commands import SMALL, USER_DIR, parameters, run
 
@@ -135,6 +136,23 @@ def test_processes_that_have_not_joined_when_they_train_are_refused(monkeypatch)
         monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match=r"each of the 3 processes .* fairseq-train"):
         Trainer(configuration(), None, None, None)
+    monkeypatch.delenv("WORLD_SIZE")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="mpirun started 2 processes"):
+        Trainer(configuration(), None, None, None)
+
+
+def test_several_processes_read_the_checkpoint_themselves_and_a_training_without_flags_has_their_checks():
+    found = []
+    make = begins(lambda self, cfg: found.append(cfg.checkpoint.load_checkpoint_on_all_dp_ranks))
+    for count in (1, 2):
+        cfg = configuration()
+        cfg.distributed_training.distributed_world_size = count
+        make(None, cfg)
+    assert found == [False, True]
+    cfg.common.amp = cfg.common.bf16 = True
+    with pytest.raises(ValueError, match="--amp and --bf16"):
+        make(None, cfg)
 
 
 ONE_HAS_IT = """

@@ -133,8 +133,7 @@ def joined(block: Sequence[Pair]) -> Pair:
 
 def write_training_blocks(tokens: Path, langs: Tuple[str, str], most: int) -> Dict[str, int]:
     """Makes two training sets of ``TOKENS/train.clean``, in which empty lines end documents: segments alone, and blocks
-    of growing length up to ``most`` tokens. Returns their numbers of pairs.
-    """
+    of growing length up to ``most`` tokens. Returns their numbers of pairs."""
 
     def runs() -> Iterator[List[Pair]]:
         segments = pairs(str(tokens / "train.clean"), langs)

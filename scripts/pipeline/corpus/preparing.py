@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Hashable, Iterator, Mapping, Sequence, Set, Tuple
 
-from fairseq_rope.checkpoints.model_folder import dictionary_path
-
 from ..command import Failure, Parser, say, to_path, whole_number
 from ..files import read_json, sha256, write_json
 from ..lock import AS_LONG_AS_IT_TAKES, locked
@@ -89,6 +87,8 @@ def preparing(args: Any, langs: Sequence[str], sets: Sequence[str]) -> Iterator[
 
 def dictionary(folder: Path, lang: str) -> Path:
     """The dictionary of a language in prepared data or a model folder; of all languages, if there is no other one."""
+    from fairseq_rope.checkpoints.model_folder import dictionary_path  # imports fairseq
+
     return dictionary_path(folder / "bin" if (folder / "bin").is_dir() else folder, lang)
 
 

@@ -119,8 +119,7 @@ class Report(NamedTuple):
 
 def read_report(paths: Sequence[Path], baseline: str = "") -> Report:
     """Reads the report, without its pictures: recipes of translation first, of these the ones with the most text and
-    runs. Also names files that it cannot use on stderr.
-    """
+    runs. Also names files that it cannot use on stderr."""
     found, broken, others = read_results(paths)
     results, clashing = usable(found)
     for reason in (broken := [*broken, *clashing]):

@@ -80,7 +80,6 @@ def train(
         variables: further ones of the environment.
 
     Raises:
-        Failure: it failed; the message is the last error in the log.
         Signalled: this process was sent a signal; the training has ended.
     """
     environ = {**os.environ, **variables}

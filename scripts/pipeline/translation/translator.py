@@ -36,7 +36,6 @@ class Translator:
 
     Raises:
         CheckpointError: a file is missing or cannot be used.
-        Failure: a file of the text processing is missing or damaged, or the model was not trained on documents.
         ValueError: CTranslate2 cannot be used with this model.
     """
 
