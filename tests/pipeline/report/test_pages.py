@@ -71,6 +71,14 @@ def test_a_block_has_the_columns_that_it_asks_for(tmp_path, report):
             filled(tmp_path, report, wrong, "old\n")
 
 
+def test_a_table_without_variants_has_its_best_in_bold(tmp_path):
+    result(tmp_path, SINUSOIDAL, test=0.3)
+    result(tmp_path, ROTARY, test=0.2)
+    result(tmp_path, ROTARY, variant="wider", flags="--x", test=0.1)
+    *_, first, second = filled(tmp_path, read_report([tmp_path]), "scores small plain: test")
+    assert "`roformer` | **" in first and "**" not in second
+
+
 def test_a_row_says_which_of_two_systems_is_better_and_is_refused_if_that_is_wrong(tmp_path, report):
     true = "|  | systems | old | p |\n| --- | --- | ---: | ---: |\n"
     true += "| RoPE *beats* it | `roformer` > `transformer_sinusoidal` | old | old |\n"
