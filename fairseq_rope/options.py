@@ -151,8 +151,8 @@ def position_options(cfg: Any, name: str) -> Any:
 
 
 def is_position_option(name: str) -> bool:
-    """Whether a field of a configuration chooses an encoding, or is an option of one."""
-    return name in options_of(*POSITIONS) or name in [f"{side}_position" for side in SIDES]
+    """Whether a field of a configuration chooses an encoding, is an option of one, or spaces positions."""
+    return name == "position_gap" or name in options_of(*POSITIONS) or name in [f"{side}_position" for side in SIDES]
 
 
 def encodings_of(cfg: Any) -> Encodings:

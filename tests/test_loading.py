@@ -54,9 +54,9 @@ def test_a_field_of_yaml_may_be_null_or_text():
 def test_fairseq_hands_the_encodings_on_with_the_parameters(tmp_path):
     for folder in (run_folder(tmp_path / "t", "tupe_a_tiny"), language_run_folder(tmp_path / "m", "tupe_a_mlm_tiny")):
         path = str(folder / "checkpoint.pt")
-        for overrides in (None, {"data": "elsewhere"}, {"encoder_position": "rope"}):
+        for overrides in (None, {"data": "elsewhere"}, {"encoder_position": "rope"}, {"position_gap": 3}):
             parameters = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)["model"]
-            assert parameters.encodings["encoder"][0] == "tupe_a"
+            assert parameters.encodings["encoder"][::2] == ("tupe_a", 1)
         torch.save(parameters, tmp_path / "saved.pt")
         for each in (torch.load(tmp_path / "saved.pt", weights_only=True), copy.copy(parameters)):
             assert type(each) is OrderedDict and vars(each) == {"_metadata": parameters._metadata}

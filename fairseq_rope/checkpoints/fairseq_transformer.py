@@ -5,7 +5,7 @@ models are fairseq's ``transformer``, ``roberta`` and ``transformer_lm``.
 """
 
 import math
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -17,6 +17,7 @@ from torch import Tensor
 from ..architectures import ARCHITECTURES, FAMILIES
 from ..kinds import KINDS, Kind
 from ..layers import FAST_PATH_COPIES
+from ..masked_lm import EPS
 from ..options import SIDES, reject_unsupported
 from .configuration import check_gap, model_configuration, with_configuration, with_task_options
 from .files import CheckpointError
@@ -28,8 +29,12 @@ MEMORY = "plain_transformer"
 OURS = "fast_translation"
 """The task of this plugin that becomes fairseq's own."""
 
-OURS_ALONE = (("sinusoidal_formula", "paper"), ("output_bias", True), ("start_with_bos", True), ("swish", True))
-"""Options of this plugin's models, with values that fairseq's have not."""
+OURS_ALONE: Dict[str, Tuple[Any, ...]] = {
+    "sinusoidal_formula": (None, "fairseq"),
+    **dict.fromkeys(("output_bias", "start_with_bos", "swish", "token_type_embedding"), (None, False)),
+    "layer_norm_eps": (None, EPS),
+}
+"""Options of this plugin's models, with the values that fairseq's have."""
 
 COMMON = ("sinusoidal", "learned", "none")
 """The encodings that fairseq's transformers also have."""
@@ -99,8 +104,8 @@ def _to_fairseq(state: Dict[str, Any]) -> Dict[str, Any]:
         if position not in COMMON:
             raise CheckpointError(f"the {side}'s positions are {position}, and fairseq has only {', '.join(COMMON)}")
     check_gap(cfg, "fairseq's models")
-    for option, value in OURS_ALONE:
-        if getattr(cfg, option, None) == value:
+    for option, values in OURS_ALONE.items():
+        if getattr(cfg, option, None) not in values:
             raise CheckpointError(
                 f"--{option.replace('_', '-')} is not in fairseq's models: this one has no form there"
             )

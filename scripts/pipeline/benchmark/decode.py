@@ -1,6 +1,7 @@
 """Beam search over a batch, with outputs of equal length: fairseq's model and search, this plugin's, CTranslate2's."""
 
 import argparse
+import itertools
 import sys
 import tempfile
 from functools import partial
@@ -81,11 +82,10 @@ class Systems:
         """The stock model with the stock search, and each architecture with each search, in each precision; and
         CTranslate2, if it is installed, with what it can compute, in float32 and int8."""
         archs = list(dict.fromkeys(self.args.archs))
-        for precision in self.args.precisions:
-            yield self.candidate(self.stock_arch, "stock search", precision)
-            for arch in archs:
-                for search in SEARCHES:
-                    yield self.candidate(arch, search, precision)
+        systems = [(self.stock_arch, "stock search"), *itertools.product(archs, SEARCHES)]
+        for precision in dict.fromkeys(self.args.precisions):
+            for arch, search in dict.fromkeys(systems):
+                yield self.candidate(arch, search, precision)
         for arch in archs:
             yield from self.exported(arch)
 

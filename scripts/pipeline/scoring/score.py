@@ -151,7 +151,7 @@ def _check_overrides(checkpoint: Path, flags: Sequence[str]) -> None:
 
     with as_failure():
         state = load_checkpoint(checkpoint)
-        known = {*vars(model_configuration(state)), *task_options(state), *(state.get("cfg") or ()), "position_gap"}
+        known = {*vars(model_configuration(state)), *task_options(state), *(state.get("cfg") or ())}
     try:
         names = list(ast.literal_eval(" ".join(given)))
     except (SyntaxError, TypeError, ValueError):

@@ -1,12 +1,14 @@
 """Turns Moses tokens into text, as a person would write it."""
 
 import re
-from typing import List, Sequence
+from typing import Dict, List, Sequence, Tuple
 
 from sacremoses import MosesDetokenizer
 
 from ..languages import base
 from .base import UNKNOWN
+
+Rules = Tuple[Tuple["re.Pattern[str]", str], ...]
 
 HYPHEN = "@-@"
 """The token that Moses makes of a hyphen where it splits a word. It makes nothing else of that kind: a text that holds
@@ -17,6 +19,8 @@ HYPHENS = re.compile(rf" ?(?<!\S){HYPHEN}(?!\S) ?")
 AFTER_MOSES = (
     (re.compile(r" ?/ ?"), "/"),  # km / h
     (re.compile(r"(\d )([$£€¥])(?=[^\W\d_])"), r"\1\2 "),  # 90 £sowie; but: costs £90
+    (re.compile(r"\b(\d\d?): (?=[0-5]\d\b)"), r"\1:"),  # 10: 30
+    (re.compile(r"(?<=\w) @ (?=\w+(?:[.-]\w+)+)"), "@"),  # a.b @ c.de
 )
 """Corrections to the output of sacremoses' detokeniser, where it leaves tokens apart or joins them wrongly."""
 
@@ -25,6 +29,19 @@ GERMAN_APOSTROPHES = (
     (re.compile(r"(?<!\S)([CDILOcdl]) &apos; (?=[^\W\d_])"), r"\1&apos;"),  # O ' Connor
 )
 """Apostrophes inside words: the German tokeniser splits both sides off, and the detokeniser takes them for quotes."""
+
+
+OTHER_APOSTROPHES = (
+    (re.compile(r"^((?:(?! &apos; ).)*\w) &apos; (?=\w(?:(?! &apos; ).)*$)"), r"\1&apos;"),  # the only one of a line
+    (re.compile(r"(?<!\S)(\w\w?) &apos; (?=\w)"), r"\1&apos;"),  # l ' home, п ' ять
+    (re.compile(r"(?<=\w) &apos; (?=\w\w?(?!\S))"), "&apos;"),  # Ankara ' da, foto ' s
+)
+"""Those of languages for which Moses has no rules of its own: it splits and joins them as in German."""
+
+APOSTROPHES: Dict[str, Rules] = {"de": GERMAN_APOSTROPHES, "en": (), "fr": (), "it": ()}
+
+CZECH_END = re.compile(r"(?<!\S)\d+ [.,]$")
+"""An end of a Czech line behind which sacremoses joins every number of the line to the word before it."""
 
 
 def detokenize(lines: Sequence[str], lang: str) -> List[str]:
@@ -37,9 +54,11 @@ def detokenize(lines: Sequence[str], lang: str) -> List[str]:
     texts = []
     for line in lines:
         line = " ".join(line.replace("<unk>", UNKNOWN).split())
-        for pattern, replacement in GERMAN_APOSTROPHES if base(lang) == "de" else ():
+        for pattern, replacement in APOSTROPHES.get(base(lang), OTHER_APOSTROPHES):
             line = pattern.sub(replacement, line)
-        text = detokenizer.detokenize(HYPHENS.sub("-", line).split(" "))
+        tokens = HYPHENS.sub("-", line).split(" ")
+        end = tokens[-1] if CZECH_END.search(line) and base(lang) == "cs" else ""
+        text = detokenizer.detokenize(tokens[:-1] if end else tokens) + end
         for pattern, replacement in AFTER_MOSES:
             text = pattern.sub(replacement, text)
         texts.append(text)

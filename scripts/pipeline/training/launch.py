@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, Iterator, List, Mapping, NamedTuple, Sequence
+from typing import IO, Any, Iterator, List, Mapping, NamedTuple, Sequence
 
 from .. import progress
 from ..command import Failure, say
@@ -83,8 +83,6 @@ def train(
         Signalled: this process was sent a signal; the training has ended.
     """
     environ = {**os.environ, **variables}
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, where torchrun would listen nevertheless
-        environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM,SIGINT,SIGQUIT"
     with log.open("ab") as output, log.open("rb") as lines:
         begin = lines.seek(0, os.SEEK_END)
         words = [*torchrun(machines, processes), *command[1:]]
@@ -119,8 +117,20 @@ def _follow(file: IO[bytes], process: "subprocess.Popen[bytes]") -> Iterator[str
         time.sleep(0.2)
 
 
+def _stay_deaf_to_a_hangup() -> None:
+    """Under nohup, keeps this process from listening to SIGHUP, as torchrun would."""
+    listen = signal.signal
+
+    def listen_to_others(number: int, handler: Any) -> Any:
+        return listen(number, signal.SIG_IGN if number == signal.SIGHUP else handler)
+
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        setattr(signal, "signal", listen_to_others)  # noqa: B010  (mypy refuses the assignment)
+
+
 if __name__ == "__main__":  # torchrun, which ends together with the command that started it, as its workers do with it
     end_with_parent()
+    _stay_deaf_to_a_hangup()
     from torch.distributed.run import main
 
     main()

@@ -15,7 +15,12 @@ ROUND_TRIP = {
         "Er rief: 'Hilf mir', z. B. am 3. Mai, für 1.234,56 Mark (3% mehr) 'so nicht'!",
         "Siehe http://beispiel.de/a-b oder und/oder... ja?",
     ],
+    "cs": ["Je zde 12 česko-německých lidí od roku 1999.", "Stojí 5 korun, tedy 12."],
+    "uk": ["Це п'ять п'ятничних слів.", "Світло-зелене п'яте 'каже' тільки."],
+    "ca": ["L'home d'or diu-ho.", "Es veu l'home."],
+    "tr": ["Ankara'da ve Türkiye'de evler, resmi-mi 2023'te."],
     "en": [
+        "Write to john.doe@mail.example.org by 10:30, in two half-hours from 9:05 on.",
         "The red-yellow dog doesn't pay £1,000 for the Joneses' house.",
         "\"It's Marks & Spencer's,\" he said [see p. 3 | 4], at 210 km/h.",
     ],

@@ -1,6 +1,8 @@
 """How a training is started: in which precision a run goes on, and what happens where the memory is too small."""
 
+import signal
 import sys
+import time
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from pipeline.command import Failure
 from pipeline.files import read_json, write_json
 from pipeline.training import launch
 
+from ...commands import start
 from .trainings import training
 
 
@@ -30,6 +33,27 @@ def test_several_processes_share_the_threads(data, trainings, variables, monkeyp
     finally:
         torch.set_num_threads(before)
     assert read_json(data.parent / "run/run.json")["threads"] == variables[0]["OMP_NUM_THREADS"] == "2"
+
+
+WAITING = """
+import sys, time
+from pathlib import Path
+print("begun", flush=True)
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.slow
+def test_a_training_under_nohup_goes_on_after_a_hangup(tmp_path):
+    (tmp_path / "worker.py").write_text(WAITING)
+    words = [*launch.torchrun(launch.Machines(), 1)[:-2], tmp_path / "worker.py", tmp_path / "end"]
+    with start(*words, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as command:
+        assert command.stdout.readline() == "begun\n"
+        command.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        (tmp_path / "end").touch()
+        assert command.wait(60) == 0
 
 
 def test_a_training_without_memory_says_what_to_do_and_warnings_reach_the_terminal_once(tmp_path, monkeypatch, capsys):
