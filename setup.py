@@ -32,8 +32,9 @@ setup(
         # the official release does not import on Python 3.11 and later; the fork has the same code and module name
         'fairseq==0.12.2; python_version < "3.11"',
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
-        "torch>=2.4",  # the first with an allow-list for safe loading
-        "numpy",
+        "torch>=2.4.1",  # 2.4 is the first with an allow-list for safe loading; its attention on a CPU may be NaN
+        'numpy<1.24; python_version < "3.11"',  # the official fairseq needs numpy.float
+        'numpy; python_version >= "3.11"',
         "sacrebleu>=2.3",
         "sacremoses>=0.1",
         "subword-nmt>=0.3.8",
@@ -47,7 +48,7 @@ setup(
         ],
         "scripts": [
             'tomli; python_version < "3.11"',  # recipes are TOML
-            *["msgspec>=0.19", "filelock>=3.12.4"],  # recipes and records; one command at a time
+            *["msgspec>=0.21", "filelock>=3.12.4"],  # recipes and records; one command at a time
             *["jinja2>=3.1", "markdown-it-py>=3.0"],  # the report
             "sentencepiece>=0.2",  # prepare.sh --subwords sentencepiece
         ],

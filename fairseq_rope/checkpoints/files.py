@@ -1,6 +1,7 @@
 """Reads fairseq's checkpoints safely, and writes them whole or not at all."""
 
 import argparse
+import functools
 import os
 import tempfile
 from contextlib import contextmanager
@@ -12,9 +13,18 @@ import torch
 
 from .evaluated import check_evaluated
 
+
+def _of_each_numpy(function: Any) -> Iterator[Any]:
+    """What makes a number or array of NumPy again, by its names in NumPy 1 and 2."""
+    for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+        made = functools.partial(function)
+        made.__module__, made.__qualname__ = module, function.__name__  # type: ignore[attr-defined]
+        yield made
+
+
 # fairseq puts these into checkpoints: its arguments and, with --eval-bleu, scores as NumPy numbers
 _IN_CHECKPOINTS: Any = [argparse.Namespace, np.ndarray, np.dtype]
-_IN_CHECKPOINTS += [value.__reduce__()[0] for value in (np.float64(), np.empty(0))]  # what makes them again
+_IN_CHECKPOINTS += [each for value in (np.float64(), np.empty(0)) for each in _of_each_numpy(value.__reduce__()[0])]
 _IN_CHECKPOINTS += [type(np.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")]
 torch.serialization.add_safe_globals(_IN_CHECKPOINTS)
 

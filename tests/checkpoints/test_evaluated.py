@@ -3,8 +3,10 @@
 import argparse
 import inspect
 import itertools
+import re
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -86,3 +88,14 @@ def test_a_program_in_a_checkpoint_is_never_run_and_its_user_dir_never_imported(
         failed = tool(name, data, *options, "--task", "translation", "--max-tokens", 600, fails=True, cwd=tmp_path)
         assert "refused: its option adaptive_softmax_cutoff" in failed.stderr, name
     assert not marker.exists()
+
+
+def test_numbers_of_numpy_1_and_2_are_read_with_either(tmp_path):
+    """They name the modules that make them again, which NumPy 2 has under another name."""
+    best = {"best": np.float64(31.5), "all": np.arange(3.0)}
+    torch.save(best, tmp_path / "own.pt", _use_new_zipfile_serialization=False)
+    for module in (b"numpy.core.multiarray", b"numpy._core.multiarray"):
+        content = re.sub(rb"numpy\._?core\.multiarray", module, (tmp_path / "own.pt").read_bytes())
+        (tmp_path / "other.pt").write_bytes(content)
+        found = torch.load(tmp_path / "other.pt", weights_only=True)
+        assert found["best"] == 31.5 and found["all"].tolist() == [0, 1, 2]
