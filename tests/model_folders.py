@@ -20,9 +20,9 @@ def multilingual_run_folder(folder, arch, *changes):
     languages = ["--lang-pairs", "en-de,en-fr,de-en", "--langs", "en,de,fr", "--fixed-dictionary", folder / "dict.txt"]
     small = ["--encoder-embed-dim", "32", "--decoder-embed-dim", "32"]
     task = ["--task", "translation_multi_simple_epoch", *map(str, languages)]
+    torch.manual_seed(1)
     _made(folder, ["dict.txt"], arch, *task, *small, *changes)
     state = torch.load(folder / "checkpoint.pt", weights_only=False)
-    torch.manual_seed(1)
     for name, value in state["model"].items():
         if name.endswith(("embed_tokens.weight", "output_projection.weight")) or "encoder_attn." in name:
             value.normal_(std=0.4)

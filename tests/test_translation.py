@@ -1,13 +1,16 @@
 """The model as fairseq users see it: its architectures, and torch.export and torch.compile of it."""
 
+import argparse
 import re
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from fairseq_rope.architectures import FAMILIES, match_architectures
 from fairseq_rope.info import VOCABULARY, count_parameters
+from fairseq_rope.kinds import SIZES
 from fairseq_rope.positions import POSITIONS
 
 from .helpers import FP32, KINDS, build, build_felt, decoder_input, pad, sentences
@@ -51,6 +54,11 @@ def test_the_manual_states_what_each_encoding_adds():
         added, invariant = table[name][:2]
         assert added == f"{count_parameters(f'{family}_base', VOCABULARY) - plain:,}", name
         assert invariant == ("yes" if POSITIONS[name].shift_invariant else "no"), name
+    for size in SIZES:
+        ARCH_CONFIG_REGISTRY[f"roformer_{size}"](args := argparse.Namespace())
+        for side in ("encoder", "decoder"):
+            names = (f"{side}_{name}" for name in ("embed_dim", "ffn_embed_dim", "attention_heads", "layers"))
+            assert [*(f"{vars(args)[name]:,}" for name in names), str(args.dropout)] == table[size], size
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from fairseq_rope.__main__ import main
 from fairseq_rope.masked_hub import MaskedHub, Splitter
 from fairseq_rope.wordpieces import WordPiece
 
-from .checkpoints.hugging_face import PIECES, folder
+from .checkpoints.hugging_face import IDS, PIECES, folder, logits
 
 
 @pytest.fixture
@@ -74,6 +74,11 @@ def test_a_converted_model_fills_in_masked_words(tmp_path):
     model = RoFormerMaskedModel.from_pretrained(str(tmp_path / "run"))
     filled = model.fill_mask("The old <mask> sees a dog.", topk=30)
     assert len(filled) == len(PIECES) and sum(p for _, p, _ in filled) == pytest.approx(1, abs=1e-5)
+    answers = {piece: p for _, p, piece in model.fill_mask("The old king <mask> a dog.", topk=30)}
+    expected = logits(tmp_path / "run", IDS)[0, 4].softmax(-1)  # IDS[0] is this text
+    assert all(
+        answers[piece] == pytest.approx(float(expected[PIECES.index(piece)]), rel=1e-3) for piece in ("dog", "##s")
+    )
     assert [p for _, p, _ in filled] == sorted((p for _, p, _ in filled), reverse=True)
     assert {"The old king sees a dog.", "The olds sees a dog."} <= {text for text, _, _ in filled}
     at_the_beginning = {text: piece for text, _, piece in model.fill_mask("<mask> dogs", topk=30)}

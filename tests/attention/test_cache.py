@@ -140,3 +140,11 @@ def test_long_pairs_in_half_precision_round_about_as_much_as_in_fairseqs_attenti
     exact = learned(attentions(device)[1], SHORT + 1, 61, device, rounded=dtype)
     ours, stock = ([(x.float() - y).norm() for x, y in zip(each, exact)] for each in results)
     assert all(error < 3 * allowed for error, allowed in zip(ours, stock))
+
+
+def test_the_weights_of_long_pairs_are_dropped():
+    ours, _ = attentions()
+    ours.train().dropout_module.p = 0.5
+    query, encoder = torch.randn(SHORT + 1, 3, 16), torch.randn(61, 3, 12)
+    first, second = (ours(query, encoder, encoder, need_weights=False, static_kv=True)[0] for _ in range(2))
+    assert not torch.equal(first, second)

@@ -74,6 +74,10 @@ def test_converted_there_and_back_a_model_computes_the_same_bits_also_step_by_st
     for states, logits in zip(encoded[1:], scored[1:]):
         assert torch.equal(states[source.ne(PAD).T], encoded[0][source.ne(PAD).T])
         assert torch.equal(logits[target.ne(PAD)], scored[0][target.ne(PAD)])
+    models[1].decoder.need_attn = True
+    attention, theirs = (model(source, None, target)[1]["attn"][0][target.ne(PAD)] for model in (models[1], models[0]))
+    torch.testing.assert_close(attention, theirs)
+    models[1].decoder.need_attn = False
     other = model_of(checkpoint("transformer_tiny", **{**options, "no_token_positional_embeddings": True}))
     felt = not torch.equal(other.encoder(source)["encoder_out"][0], encoded[0])
     assert felt == ("no_token_positional_embeddings" not in options)
@@ -167,6 +171,10 @@ def test_what_the_other_side_lacks_is_refused():
         ("plugin", r"encoder\.embed_positions\.weight", "transformer_tiny", BOTH_LEARNED),
         ("fairseq", "encoder's positions are rope", "roformer_tiny", {}),
         ("fairseq", "decoder's positions are alibi", "transformer_learned_tiny", dict(decoder_position="alibi")),
+        *(
+            ("fairseq", "is not in fairseq's models", "transformer_sinusoidal_tiny", {name: value})
+            for name, value in dict(swish=True, start_with_bos=True, output_bias=True, layer_norm_eps=1e-12).items()
+        ),
         ("fairseq", "decoder alone", "transformer_sinusoidal_tiny", dict(decoder_position="none")),
     ):
         state = checkpoint(arch, **(options if to == "fairseq" else {}))

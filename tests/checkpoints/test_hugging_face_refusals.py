@@ -72,7 +72,8 @@ def test_angles_are_roformers_also_in_half_precision(tmp_path, capsys):
 def test_models_that_the_library_lacks_are_refused(converted, tmp_path, capsys):
     there = ("--to", "hugging-face", "--out", tmp_path / "back")
     state = load_checkpoint(converted / "checkpoint.pt")
-    for name, value in dict(encoder_position="tupe_a", encoder_normalize_before=True, arch="roformer_tiny").items():
+    changes = dict(encoder_position="tupe_a", encoder_normalize_before=True, arch="roformer_tiny", position_gap=2)
+    for name, value in changes.items():
         cfg = argparse.Namespace(**{**vars(state["cfg"]["model"]), name: value})
         save_checkpoint({**state, "cfg": {**state["cfg"], "model": cfg}}, converted / "other.pt")
         assert str(value) in failure(capsys, "convert", converted / "other.pt", *there)

@@ -96,6 +96,7 @@ def test_a_folder_becomes_a_model_and_comes_back_with_the_same_tensors(folder, t
     config = json.loads((tmp_path / "back/config.json").read_text())
     assert CONFIG.items() <= config.items() and "torch_dtype" not in config
     model = load_model(tmp_path / "run")
+    assert model.decoder.output_projection.bias[model.decoder.dictionary.bos()] < -1000  # no translation has it
     row = model.encoder.dictionary.index("\u2581dog")
     assert torch.equal(model.encoder.embed_tokens.weight[row], given["model.shared.weight"][WORDS.index("\u2581dog")])
 
@@ -129,6 +130,9 @@ def test_a_missing_file_other_positions_and_fairseqs_form_are_refused(folder, tm
     for form in ("hugging-face", "fairseq"):
         assert converted(spaced, form, tmp_path / "out") == 1 and not (tmp_path / "out").exists()
         assert "--position-gap 2" in capsys.readouterr().err
+    ours = ["convert", str(tmp_path / "run"), "--sinusoidal-formula", "fairseq", "--out", str(spaced / "checkpoint.pt")]
+    assert main(ours) == 0 and converted(spaced, "hugging-face", tmp_path / "out") == 1
+    assert "--sinusoidal-formula is fairseq: MarianMT has only paper" in capsys.readouterr().err
     rope = ["convert", str(tmp_path / "run"), "--position", "rope", "--out", str(tmp_path / "run/checkpoint.pt")]
     assert main(rope) == 0
     assert converted(tmp_path / "run", "hugging-face", tmp_path / "out") == 1

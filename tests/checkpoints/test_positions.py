@@ -98,6 +98,14 @@ def test_a_longer_table_keeps_the_rows_of_the_old_one():
     assert torch.equal(run(model_of(state)), run(model_of(change.state)))
 
 
+@pytest.mark.parametrize(("old", "new", "further"), [("tupe_a", "tupe_r", 0), ("learned_untied", "tupe_a", 2)])
+def test_rows_of_positions_stay_those_of_their_positions(old, new, further):
+    """TUPE's table has two further rows before them, for the special symbol."""
+    state = checkpoint(options(arch("translation", old), "translation"))
+    table = convert_checkpoint(state, dict(position=new)).state["model"]["encoder.position.table"]
+    assert torch.equal(table[further:], state["model"]["encoder.position.table"])
+
+
 def test_the_task_takes_texts_as_long_as_the_model_does_now():
     limits = dict(max_source_positions=16, max_target_positions=16)
     for task_options in (limits, argparse.Namespace(**limits)):
@@ -148,6 +156,10 @@ def test_the_command_takes_a_stretched_model_back(tmp_path):
     assert main(["convert", str(tmp_path / "yarn.pt"), *command, "--out", str(tmp_path / "plain.pt")]) == 0
     cfg = load_checkpoint(tmp_path / "plain.pt")["cfg"]["model"]
     assert (cfg.rope_scaling, cfg.rope_original_length, cfg.rope_dim) == ("none", 0, 0)
+    drawn = ["--position", "tupe_a", "--seed", "2", "--out", str(tmp_path / "drawn.pt")]
+    assert main(["convert", str(tmp_path / "plain.pt"), *drawn]) == 0
+    expected = convert_checkpoint(load_checkpoint(tmp_path / "plain.pt"), dict(position="tupe_a"), seed=2).state
+    assert same(load_checkpoint(tmp_path / "drawn.pt")["model"], expected["model"])
 
 
 def test_a_training_may_begin_with_a_checkpoint_that_differs_in_positions_alone():
@@ -185,7 +197,12 @@ def test_a_training_may_take_all_options_of_the_model_from_the_checkpoint(kind):
     """As flags of fairseq-train, in place of those of its recipe; so all parameters stay."""
     own = dict(encoder_normalize_before=True, decoder_normalize_before=True, no_decoder_final_norm=kind != "mlm")
     own.update(activation_fn="tanh", share_all_embeddings=False, output_bias=kind == "translation", dropout=0.4)
-    own.update(dict(layer_norm_eps=1e-12, token_type_embedding=True) if kind == "mlm" else {})
+    of_its_kind = {
+        "translation": dict(no_scale_embedding=True, swish=True, start_with_bos=True),
+        "mlm": dict(layer_norm_eps=1e-12, token_type_embedding=True),
+        "lm": dict(no_scale_embedding=True),
+    }
+    own.update(of_its_kind[kind])
     absent = {"translation": (), "mlm": ("decoder_",), "lm": ("encoder_",)}[kind]
     for encoding, of_it in (("learned", {}), ("shaw", dict(shaw_clip=3))):
         cfg = options(arch(kind, encoding), kind, **own, **of_it)
@@ -198,7 +215,8 @@ def test_a_training_may_take_all_options_of_the_model_from_the_checkpoint(kind):
             "--dropout": ["0.3"],
         }
         args = parsed(with_options_of(state, recipe, {}), kind)
-        assert args.dropout == 0.3 and getattr(args, "layer_norm_eps", None) == own.get("layer_norm_eps")
+        assert args.dropout == 0.3
+        assert all(vars(args)[name] == value for name, value in own.items() if name in vars(args) and name != "dropout")
         change = convert_for(state, args, 2)
         assert not any([change.positions, change.dropped, change.new, change.resized])
         after = change.state["model"]

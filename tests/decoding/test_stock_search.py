@@ -33,6 +33,7 @@ STOCK_WAYS = {
     "length of the source": dict(
         strategy=lambda words: search.LengthConstrainedBeamSearch(words, 1, 0, 1, 0), match_source_len=True
     ),
+    "length of the source, plain beams": dict(match_source_len=True),
     "constraints": dict(
         strategy=lambda words: search.LexicallyConstrainedBeamSearch(words, "ordered"), generate=CONSTRAINTS
     ),

@@ -3,6 +3,8 @@
 import argparse
 import itertools
 
+import pytest
+import torch
 from fairseq import search
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 from fairseq.sequence_scorer import SequenceScorer
@@ -50,3 +52,13 @@ def test_the_task_builds_the_search_that_the_arguments_name():
     assert type(build_generator(model, score_reference=True)) is SequenceScorer
     sampling = build_generator(model, sampling=True)
     assert type(sampling.search) is search.Sampling and not sampling._is_plain()
+
+
+def test_weights_in_bf16_are_those_of_a_translation_and_never_of_a_training():
+    words, model = task().target_dictionary, lively()
+    cfg = FastTranslationConfig(bf16_weights=True, eval_bleu=True)
+    with pytest.raises(ValueError, match="--bf16-weights cannot be combined with --eval-bleu"):
+        FastTranslationTask(cfg, words, words).build_generator([model], argparse.Namespace())
+    cfg.eval_bleu = False
+    FastTranslationTask(cfg, words, words).build_generator([model], argparse.Namespace())
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}

@@ -28,6 +28,10 @@ EXPRESSIBLE = {
     "without positions in the decoder": ("shaw", "none", {}),
     "pre-norm in the decoder": ("rope", "rope", dict(decoder_normalize_before=True, no_decoder_final_norm=True)),
     "a norm of the embeddings, gelu": ("sinusoidal", "rope", dict(layernorm_embedding=True, activation_fn="gelu")),
+    "as Marian": (
+        *("sinusoidal", "sinusoidal"),
+        dict(sinusoidal_formula="paper", swish=True, output_bias=True, start_with_bos=True),
+    ),
     "embeddings not scaled": ("rope", "rope", dict(no_scale_embedding=True, activation_fn="gelu_accurate")),
     "embeddings shared in the decoder": ("rope", "rope", dict(APART, share_decoder_input_output_embed=True)),
     "projections around the decoder": ("rope", "rope", dict(APART, decoder_input_dim=20, decoder_output_dim=28)),

@@ -3,8 +3,11 @@
 import struct
 
 import pytest
+import torch
 
 from fairseq_rope.__main__ import main
+from fairseq_rope.inspection.pictures import draw_distances, draw_maps
+from fairseq_rope.inspection.terms import by_distance
 
 from ..commands import failure
 from ..model_folders import language_run_folder, run_folder
@@ -25,6 +28,17 @@ def test_every_picture_is_written(tmp_path, capsys):
     draw(tmp_path, capsys, "tupe", folder, "--length", "9")
     draw(tmp_path, capsys, "bias", folder, "--length", "9", "--sentences", "3", "--side", "decoder")
     draw(tmp_path, capsys, "bias", folder, "--length", "9", "--sentences", "3", "--by-distance")
+
+
+def test_a_query_is_a_row_and_later_keys_are_on_the_right():
+    pytest.importorskip("matplotlib")
+    values = torch.arange(18.0).view(2, 3, 3)
+    for head, axes in enumerate(draw_maps({"x": values}, 4, "", "").axes[:2]):
+        assert axes.images[0].get_array().tolist() == values[head].tolist()
+    lines = draw_distances(values[None], "").axes[0].get_lines()
+    for head, line in enumerate(lines[:2]):
+        assert list(line.get_xdata()) == [-2, -1, 0, 1, 2]
+        assert list(line.get_ydata()) == by_distance(values[None])[0, head].tolist()
 
 
 def test_language_models_are_drawn_with_the_side_that_they_have(tmp_path, capsys):

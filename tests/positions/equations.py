@@ -64,16 +64,19 @@ def rope(at, i, j):
 
 def pope(at, i, j):
     """Gopalakrishnan et al. 2025: magnitudes of content, phases of position, and one learned shift of each channel."""
-    theta = torch.tensor([10000 ** (-c / D) for c in range(D)])
+    theta = torch.tensor([at.options.base ** (-c / D) for c in range(D)])
     magnitudes = torch.log1p(at.q[i].exp()) * torch.log1p(at.k[j].exp())
     return (magnitudes * torch.cos((j - i) * theta + at.encoding.delta[at.head])).sum() / math.sqrt(D)
 
 
 def sinusoidal(encoding, position):
-    """Vaswani et al. 2017, section 3.5, in tensor2tensor's layout, from fairseq's first position."""
+    """Vaswani et al. 2017, section 3.5, in tensor2tensor's layout, from fairseq's first position and with its exponents,
+    or from 0 with the paper's."""
     channels = encoding.config.embed_dim
-    each = channels // 2 - 1
-    angles = [(position + encoding.config.padding_idx + 1) / 10000 ** (m / each) for m in range(channels // 2)]
+    each, first = channels // 2 - 1, encoding.config.padding_idx + 1
+    if encoding.options.formula == "paper":
+        each, first = channels / 2, 0
+    angles = [(position + first) / 10000 ** (m / each) for m in range(channels // 2)]
     return torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
 
 

@@ -32,12 +32,12 @@ FAVOR = dict(feature_map="favor", features=20)
 
 PAPER_CASES = {
     "none": Case(equations.plain),
-    "sinusoidal": Case(equations.plain, vector=equations.sinusoidal),
+    "sinusoidal": Case(equations.plain, vector=equations.sinusoidal, options=({}, dict(formula="paper"))),
     "learned": Case(equations.plain, vector=equations.learned),
     "learned_t5": Case(equations.t5, vector=equations.learned, options=({}, FEW_BUCKETS)),
     "learned_untied": Case(equations.untied_words_and_positions),
     "rope": Case(equations.rope),
-    "pope": Case(equations.pope),
+    "pope": Case(equations.pope, options=({}, dict(base=500.0))),
     "tupe_a": Case(equations.untied, options=({}, dict(no_reset=True))),
     "tupe_r": Case(equations.untied_relative, options=(FEW_BUCKETS, dict(no_reset=True, **FEW_BUCKETS))),
     "shaw": Case(
@@ -107,10 +107,11 @@ def test_the_attention_equals_the_papers_equation(name, options):
 def test_the_added_vectors_equal_the_papers_equation():
     positions = torch.tensor([[0, 1, 5], [0, 0, 63]])
     for name, case in PAPER_CASES.items():
-        encoding = POSITIONS[name](side_config(), POSITIONS[name].Options())
-        added = encoding.embed(positions)
-        if case.vector(encoding, 0) is None:
-            assert added is None
-        else:
-            expected = [torch.stack([case.vector(encoding, p) for p in row]) for row in positions.tolist()]
-            torch.testing.assert_close(added.expand(2, -1, -1), torch.stack(expected), **FP32)
+        for options in case.options:
+            encoding = POSITIONS[name](side_config(), POSITIONS[name].Options(**options))
+            added = encoding.embed(positions)
+            if case.vector(encoding, 0) is None:
+                assert added is None
+            else:
+                expected = [torch.stack([case.vector(encoding, p) for p in row]) for row in positions.tolist()]
+                torch.testing.assert_close(added.expand(2, -1, -1), torch.stack(expected), **FP32)

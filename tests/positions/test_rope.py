@@ -71,10 +71,11 @@ def test_the_written_backward_pass_is_autograds_of_the_formula(options, layout):
 
 
 def test_ntk_scaling_stretches_the_longest_wavelength_by_the_factor_and_keeps_the_shortest():
-    encodings = rope(), rope(scaling="ntk", scaling_factor=4.0)
-    plain, scaled = (encoding.rotation(torch.tensor([[1]])).angle().flatten() for encoding in encodings)
-    torch.testing.assert_close(scaled[0], plain[0])
-    torch.testing.assert_close(scaled[-1], plain[-1] / 4)
+    for dim in (0, 6):
+        encodings = rope(dim=dim), rope(dim=dim, scaling="ntk", scaling_factor=4.0)
+        plain, scaled = (encoding.rotation(torch.tensor([[1]])).angle().flatten() for encoding in encodings)
+        torch.testing.assert_close(scaled[0], plain[0])
+        torch.testing.assert_close(scaled[-1], plain[-1] / 4)
 
 
 def test_yarn_divides_slow_frequencies_keeps_fast_ones_and_sharpens_the_attention():

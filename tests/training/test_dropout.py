@@ -6,7 +6,7 @@ from fairseq.modules.fairseq_dropout import FairseqDropout
 
 from fairseq_rope.training.dropout import CpuDropout
 
-from ..helpers import ENCODINGS, build, build_with
+from ..helpers import SOFTMAX, build, build_with, sentences
 
 
 @pytest.mark.parametrize("p", [2**-16, 0.1, 0.5, 0.9, 1 - 2**-16])
@@ -48,11 +48,20 @@ def test_nothing_is_dropped_in_evaluation_unless_it_is_retained():
     assert (dropout(x) == 0).any()
 
 
-def dropout_names(model):
-    return {name: m.module_name for name, m in model.named_modules() if isinstance(m, FairseqDropout)}
+def dropouts(model):
+    return {name: (m.module_name, m.p) for name, m in model.named_modules() if isinstance(m, FairseqDropout)}
 
 
-def test_the_names_for_retain_dropout_modules_are_fairseqs():
+def test_each_dropout_has_fairseqs_probability_and_its_name_for_retain_dropout_modules():
     adaptive = dict(adaptive_softmax_cutoff="10,20", share_all_embeddings=False)
-    stock = dropout_names(build("fairseq_transformer_tiny", **adaptive))
-    assert all(dropout_names(build_with(encoding, **adaptive)) == stock for encoding in ENCODINGS)
+    options = dict(adaptive, dropout=0.1, attention_dropout=0.2, activation_dropout=0.3)
+    stock = dropouts(build("fairseq_transformer_tiny", **options))
+    assert all(dropouts(build_with(encoding, **options)) == stock for encoding in SOFTMAX)
+    linear = dropouts(build_with("linear", **adaptive))
+    assert {name: linear[name][0] for name in stock} == {name: found for name, (found, _) in stock.items()}
+
+
+def test_embeddings_are_dropped_with_their_positions():
+    model, tokens = build("transformer_sinusoidal_tiny", dropout=1.0).train(), sentences(2, 6)
+    assert not model.encoder.forward_embedding(tokens)[0].any()
+    assert not model.decoder.embed(tokens, torch.arange(6)[None]).any()
