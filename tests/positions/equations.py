@@ -70,7 +70,7 @@ def pope(at, i, j):
 
 
 def sinusoidal(encoding, position):
-    """Vaswani et al. 2017, section 3.5, in tensor2tensor's layout, from fairseq's first position and with its exponents,
+    """Vaswani et al. 2017, section 3.5, in tensor2tensor's layout: from fairseq's first position, with its exponents,
     or from 0 with the paper's."""
     channels = encoding.config.embed_dim
     each, first = channels // 2 - 1, encoding.config.padding_idx + 1

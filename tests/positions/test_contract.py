@@ -17,7 +17,7 @@ def test_the_full_pass_equals_step_by_step_after_beam_reordering(encoding):
     order = torch.tensor([1, 1, 3, 2])  # within each beam of two: one hypothesis doubled, two exchanged
     source = pad(sentences(2, 6), left=2).repeat_interleave(2, dim=0)
     target = decoder_input(sentences(4, 9, seed=2))
-    target[0] = pad(target[:1, :6], left=3)[0]
+    target[2] = pad(target[2:3, :6], left=3)[0]
     other = ENCODINGS[ENCODINGS.index(encoding) - 1]  # each meets another one
     for model in (build_felt(encoding, decoder_position=other), build_felt(encoding, "lm")):
         steps, reordered = decode_step_by_step(model, source, target, reorder=(5, order))
