@@ -1,5 +1,6 @@
 """The committed results are those of today's recipes: each one's settings, seed by seed and flag by flag."""
 
+import re
 import shlex
 
 import pytest
@@ -24,6 +25,9 @@ def test_a_committed_training_has_the_settings_of_its_recipe(tmp_path, name):
         words += ["--from", first]
     training = Training(parse([*map(str, words), "--seed", str(result["seed"]), "--", *shlex.split(flags)]))
     assert training.settings.splitlines()[0] == normalised(result["settings"]).splitlines()[1]
+    longer = re.search(r"--max-update (\d+)", result["run"]["command"])
+    assert int(result["run"]["max_update"]) in (training.max_update, int(longer[1]) if longer else 0)
+    assert result["training"]["averaged"] == training.recipe.score.average or "averaged" in result["variant"]
 
 
 @pytest.mark.parametrize("name", [name for name, result in RESULTS.items() if "grid" in result])
@@ -35,6 +39,8 @@ def test_a_committed_fine_tuning_has_the_settings_of_its_pretraining_and_its_rec
     recipe = load_recipe(result["recipe"].rpartition("_")[0])
     assert tuning.endswith(f" epochs {recipe.train['max-epoch']} batch {recipe.train['batch-size']}\n")
     assert {cell["seed"] for cell in result["grid"]} >= set(recipe.grid.seed)
+    flags = flags_in(shlex.split(result["run"]["flags"]))
+    assert {name: " ".join(flags[name]) for name in recipe.flags} == {k: " ".join(v) for k, v in recipe.flags.items()}
 
 
 def test_results_on_the_same_text_have_the_same_data():

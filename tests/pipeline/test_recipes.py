@@ -95,6 +95,38 @@ def test_a_recipe_begins_with_runs_of_a_recipe_that_it_finds_from_its_own_folder
         load_recipe(write('extends = "base.toml"\nfrom = "multi30k/roformer_tiny"', "texts/swap"))
 
 
+def test_each_seed_begins_with_the_run_of_the_same_seed(write, monkeypatch, tmp_path):
+    write(OWN, "texts/base")
+    write('extends = "base.toml"\nfrom = "base.toml/roformer_tiny"', "texts/swap")
+    monkeypatch.chdir(tmp_path)
+    for seed in (1, 2):
+        (first := Path(f"out/roformer_tiny/seed{seed}/checkpoint.pt")).parent.mkdir(parents=True)
+        first.touch()
+    made = Sweep(parse(["texts/swap.toml", "--out", "out", "--seeds", "1", "2"])).experiments
+    runs = [experiment.training() for experiment in made]
+    assert [(run.args.seed, run.start.parent.name) for run in runs] == [(1, "seed1"), (2, "seed2")]
+
+
+def test_blocks_of_documents_are_test_sets_behind_the_others():
+    sizes = {f"test{number}": f"test-{size}" for number, size in enumerate((128, 256, 512, 1024, 2048), start=1)}
+    assert Sweep(parse(["documents"])).subsets == {"test": "test", **sizes, "valid": "valid"}
+
+
+@pytest.mark.parametrize(
+    ("name", "lr", "epsilon", "updates", "save_every", "average"),
+    [
+        ("wmt14_en_de", "5e-4", None, 100000, 1500, 5),
+        ("wmt14_en_de_big", "5e-4", None, 300000, 600, 20),
+        ("wmt14_en_de_shaw", "7e-4", "1e-9", 100000, 1500, 1),
+    ],
+)
+def test_what_no_committed_result_has_of_wmt14(name, lr, epsilon, updates, save_every, average):
+    recipe = load_recipe(name)
+    train = [recipe.train.get(key) for key in ("lr", "adam-eps", "max-update", "save-interval-updates")]
+    assert [*train, recipe.train["warmup-updates"]] == [lr, epsilon, updates, save_every, 4000]
+    assert (recipe.score.average, recipe.score.beam, recipe.score.lenpen) == (average, 4, "0.6")
+
+
 def test_a_run_that_cannot_begin_again_has_that_reason_and_not_the_one_of_an_earlier_call(write, tmp_path):
     words = [write(OWN), "--out", str(tmp_path / "out"), "--results", str(tmp_path / "results")]
     (experiment,) = Sweep(parse(words)).experiments

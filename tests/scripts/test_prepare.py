@@ -12,7 +12,10 @@ import pytest
 from pipeline.command import Failure
 from pipeline.corpus import prepare as pipeline
 from pipeline.corpus import prepare_text
+from pipeline.files import read_lines
+from pipeline.prepared import read_prepared
 from pipeline.settings import data_line
+from pipeline.text import text_processing
 
 from ..commands import one_line, prepare, run, start, three_sets
 
@@ -97,10 +100,16 @@ def test_new_text_is_split_like_old_text(corpus, tmp_path, subwords):
     """With its codes and dictionaries, also those of a model folder; the old text itself gives the same files."""
     old, again, new = tmp_path / "old", tmp_path / "again", tmp_path / "new"
     more = (
-        ["--merges", 100, "--vocabulary-threshold", 2, "--keep-hyphens"] if subwords == "bpe" else ["--vocabulary", 200]
+        ["--merges", 100, "--vocabulary-threshold", 20, "--keep-hyphens"]
+        if subwords == "bpe"
+        else ["--vocabulary", 200]
     )
     sets = three_sets(corpus)
     run("scripts/prepare.sh", *sets, "--out", old, "--subwords", subwords, *more)
+    if subwords == "bpe":
+        way = text_processing(old, read_prepared(old, ""), "en", "de")
+        way.load("")  # as translate.sh does
+        assert way.split(read_lines(old / "raw/test.en")) == read_lines(old / "bpe/test.en")
     run("scripts/prepare.sh", *sets, "--out", again, "--like", old)
     for file in (old / "bin").iterdir():
         assert (again / "bin" / file.name).read_bytes() == file.read_bytes(), file.name

@@ -9,6 +9,7 @@ import torch
 from fairseq_rope.checkpoints.files import load_checkpoint
 from pipeline.files import read_json, sha256, write_json
 from pipeline.finetuning.finetune import FineTuning, parse
+from pipeline.settings import words_in
 
 from ..commands import ROOT, one_line, run, three_sets
 
@@ -146,6 +147,8 @@ def test_a_fine_tuning_tries_its_grid_and_skips_what_is_done(masked, glue, tmp_p
     assert "--encoder-embed-dim 32 " in result["run"]["flags"] and "--dropout 0.3 " in result["run"]["flags"]
     checkpoint = sha256(pretrained / "checkpoint.pt")
     assert result["pretrained"] == {"checkpoint": checkpoint, "updates": 6, "max_update": 6, "averaged": 1}
+    begun_with = f"loading pretrained model from {pretrained / 'checkpoint.pt'}"
+    assert begun_with in (out / "lr0.001-seed1/train.log").read_text()
     assert all(0.3 < loss < 3 for loss in result["curve"]["train"]["nll"])  # of a label, not of a token
     predictions = out / "lr0.001-seed1/predictions.txt"
     said = predictions.read_text().splitlines()
@@ -170,6 +173,18 @@ def test_a_result_counts_as_finished_by_its_settings_its_grid_and_its_model(mask
     own, committed = tuning(), read_json(next((ROOT / "results").glob("glue_cpu_RTE-roformer_mlm_small-*.json")))
     others = tuning("--epochs", 1), tuning("--seeds", 1), tuning("--seeds", 1, 2, 3, 4)
     assert not own.is_finished()
+    own.sets = {"train": [None] * 2490}  # as many as RTE has
+    said = f" {' '.join(words_in(own._flags(3e-4, 2)))} "
+    for flag in (
+        "--seed 2",
+        "--lr 0.0003",
+        "--init-token 0",
+        "--separator-token 2",
+        "--warmup-updates 14",
+        "--max-epoch 3",
+    ):
+        assert f" {flag} " in said
+    assert " --total-num-update 234 " in said
     for more, finished in (({}, True), ({"pretrained": {}}, True), ({"pretrained": {"checkpoint": "0"}}, False)):
         write_json(own.file, {**committed, "settings": own.settings, "pretrained": own.model, **more})
         assert own.is_finished() == finished and not any(other.is_finished() for other in others)

@@ -11,6 +11,7 @@ from fairseq.trainer import Trainer
 
 from fairseq_rope.fairseq_patches.distributed import join_processes, joins_processes
 from fairseq_rope.fairseq_patches.trainer import begins
+from pipeline.files import read_json
 
 from ..commands import SMALL, USER_DIR, parameters, run
 
@@ -83,6 +84,7 @@ def test_train_sh_works_in_processes_and_goes_on_with_another_number(data, tmp_p
     first = run("scripts/train.sh", *options, "--max-update", 4, "--processes", 2, "--", *SMALL)
     assert "devices 2 x update frequency 1 x batches" in first.stderr
     second = run("scripts/train.sh", *options, "--max-update", 6, "--", *SMALL)
+    assert read_json(out / "run.json")["batch"].endswith("--update-freq 2")
     assert "devices 1 x update frequency 2 x batches" in second.stderr and "other settings" not in second.stderr
     log = (out / "train.log").read_text()
     assert "training on 2 devices" in log and "training on 1 devices" in log and "@ 4 updates" in log

@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+from sacrebleu import corpus_bleu
 
 from pipeline.command import Failure
 from pipeline.corpus.blocks import copy_documents, documents, growing, write_test_blocks, write_training_blocks
@@ -128,7 +129,8 @@ def test_dropped_pairs_and_ends_of_documents_interrupt_training_blocks(tmp_path)
 
 def test_blocks_of_a_test_set_make_its_documents_again(tmp_path):
     """Also where raw text and tokens differ in their numbers of words."""
-    document_sizes, tokens = [3, 1], segments(4, 4, 2, 6)
+    document_sizes = [3, 1]
+    tokens = [(source, f"{target} x y z") for source, target in segments(4, 4, 2, 6)]  # the source counts
     for folder, change in (("bpe", str), ("raw", lambda line: line.replace(" ", ""))):
         (tmp_path / folder).mkdir()
         for side, lang in enumerate(LANGS):
@@ -155,3 +157,8 @@ def test_scores_of_documents_count_lengths_and_segments():
     whole = {"sacrebleu": 100, "chrf": 100, "length_ratio": 100, "right_segments": 50, "segment_bleu": 100}
     assert scores("eins zwei drei vier fünf sechs sieben acht") == whole  # the separator is lost
     assert scores("")["length_ratio"] == pytest.approx(100 * 4 / 12, abs=0.01)
+    shorter, whole = (
+        ["eins zwei drei vier", "fünf sechs sieben", references[1]],
+        " <sep> ".join(references).split(" <sep> "),
+    )
+    assert scores(" <sep> ".join(shorter[:2]))["segment_bleu"] == round(corpus_bleu(shorter, [whole]).score, 2)

@@ -99,3 +99,9 @@ def test_consecutive_pairs_are_joined_on_both_sides_and_too_few_at_the_end_left_
     assert read(out) == ["a b. c\nd e\n", "1. 2 3\n4 5\n"]
     join(prefix, out, LANGS, 1)
     assert read(out) == [(tmp_path / f"in.{lang}").read_text() for lang in LANGS]
+
+
+def test_dropped_pairs_and_ends_of_documents_leave_an_empty_line(tmp_path):
+    prefix, out = write(tmp_path, "a\nb b b b\nc\nd\n", "A\nB\nC\nD\n")
+    clean(prefix, out, LANGS, 9, 1.5, documents=[3, 1])
+    assert read(out) == ["a\n\nc\n\nd\n\n", "A\n\nC\n\nD\n\n"]

@@ -45,10 +45,18 @@ def test_scores_and_statistics_are_written_together(fake, capsys):
     (call,) = fake.calls
     assert call[0] == f"{fake.data}/bin" and call[-2:] == ["--sampling", "--cpu"]
     given = {"--path": f"{fake.run}/checkpoint.pt", "--beam": "4", "--gen-subset": "test", "--target-lang": "de"}
+    given |= {"--lenpen": "0.6", "--source-lang": "en"}
     assert given.items() <= dict(zip(call, call[1:])).items()
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == str(fake.run) and lines[2].startswith("  news ") and f" {score:.2f} " in lines[2]
     assert lines[-1].startswith("sacreBLEU signature: nrefs:1|case:mixed|eff:no|tok:13a")
+
+
+def test_a_translation_of_documents_may_have_twice_the_length(fake):
+    write_json(fake.data / "prepare.json", {"source": "en", "target": "de", "document_tokens": 40})
+    write_json(fake.data / "raw/test.json", {"documents": [3]})
+    command.main(fake.arguments())
+    assert fake.calls[0][-4:] == ["--max-len-a", "2", "--max-len-b", "200"]
 
 
 def test_a_signature_is_one_word_to_copy():

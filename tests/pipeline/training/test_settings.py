@@ -50,7 +50,7 @@ def test_two_dictionaries_are_two_matrices_of_embeddings(data):
     }
 
 
-@pytest.mark.parametrize("flag", ["--finetune-from-model", "--encoder-embed-path"])
+@pytest.mark.parametrize("flag", ["--finetune-from-model", "--encoder-embed-path", "--decoder-embed-path"])
 def test_the_content_of_the_file_that_a_training_begins_with_is_a_setting(data, tmp_path, flag):
     seen, file = set(), tmp_path / "model.pt"
     for content in ("a", "b", "a"):
