@@ -1,11 +1,14 @@
 """What the models' ``from_pretrained`` share: fairseq's, and words for what it does not refuse in words."""
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any, Dict, Sequence
 
 from fairseq import hub_utils
+from fairseq.hub_utils import GeneratorHubInterface
+from torch import Tensor
 
 from .kinds import KINDS
 
@@ -17,6 +20,34 @@ def check_name(folder: Path, signs: Sequence[str] = (SPLIT, REPLACED)) -> None:
     for sign in signs:
         if sign in str(folder.absolute()):  # as fairseq's hub has it
             raise ValueError(f"{folder}: fairseq does not take '{sign}' for a part of the name: rename the folder")
+
+
+class Interface(GeneratorHubInterface):
+    """fairseq's interface to trained models. It refuses text that it cannot split: its words would be unknown."""
+
+    def __init__(self, cfg: Any, task: Any, models: Any, folder: str) -> None:
+        super().__init__(cfg, task, models)
+        self.subwords = prepared(folder).get("subwords", "none")
+        """How the scripts split the text of the training."""
+
+    def encode(self, sentence: str) -> Tensor:
+        """As in fairseq; ValueError if ``from_pretrained`` had no ``bpe``, and the training had subwords."""
+        if self.bpe is None and self.subwords != "none":
+            raise ValueError(
+                f"the training split text by {self.subwords}: give from_pretrained the bpe and the tokenizer, such as "
+                "bpe='subword_nmt', tokenizer='moses'"
+            )
+        tokens: Tensor = super().encode(sentence)
+        return tokens
+
+
+def prepared(folder: str) -> Dict[str, Any]:
+    """What the scripts say of the data in ``prepare.json``; empty without that file."""
+    try:
+        content = json.loads(Path(folder, "prepare.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def load(kind: str, folder: str, checkpoint_file: str, data: str, **options: Any) -> Dict[str, Any]:
@@ -43,6 +74,8 @@ def load(kind: str, folder: str, checkpoint_file: str, data: str, **options: Any
             if not Path(place).exists():
                 raise FileNotFoundError(errno.ENOENT, "No such folder", place)
             check_name(Path(place), signs)
+    if kind != "translation" and (lang := prepared(folder).get("source")):  # by whose rules a tokenizer splits
+        options = {"source_lang": lang, "target_lang": lang, **options}
     found: Dict[str, Any] = hub_utils.from_pretrained(folder, checkpoint_file, data, {}, **options)
     for model in found["models"]:
         if not isinstance(model, KINDS[kind].base):

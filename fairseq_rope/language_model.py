@@ -4,7 +4,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
@@ -37,11 +36,11 @@ class RoFormerLanguageModel(PluginModel, TransformerLanguageModel):
         checkpoint_file: str = "checkpoint.pt",
         data_name_or_path: str = ".",
         **options: Any,
-    ) -> GeneratorHubInterface:
+    ) -> hub.Interface:
         """As in fairseq, but by default of a model folder of the scripts; the model's configuration is not logged, and
         :func:`hub.load` names what is wrong."""
         found = hub.load("causal", model_name_or_path, checkpoint_file, data_name_or_path, **options)
-        return GeneratorHubInterface(found["args"], found["task"], found["models"])
+        return hub.Interface(found["args"], found["task"], found["models"], model_name_or_path)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:

@@ -6,7 +6,6 @@ from argparse import ArgumentParser
 from contextlib import contextmanager, nullcontext
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModel
 from torch import Tensor, nn
@@ -40,7 +39,7 @@ def _aligning(models: Sequence[Any]) -> Iterator[None]:
                 decoder.need_attn = need
 
 
-class Hub(GeneratorHubInterface):
+class Hub(hub.Interface):
     """fairseq's interface to a trained model, without the warning that memory is not pinned on a CPU."""
 
     def generate(self, *args: Any, **options: Any) -> Any:
@@ -77,7 +76,7 @@ class RoFormerModel(PluginModel, TransformerModel):
         """As in fairseq, but by default of a model folder of the scripts; the model's configuration is not logged, and
         :func:`hub.load` names what is wrong."""
         found = hub.load("translation", model_name_or_path, checkpoint_file, data_name_or_path, **options)
-        return Hub(found["args"], found["task"], found["models"])
+        return Hub(found["args"], found["task"], found["models"], model_name_or_path)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:

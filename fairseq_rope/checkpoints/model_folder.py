@@ -4,7 +4,6 @@
 ``scripts/average.sh`` makes such folders.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
@@ -74,7 +73,7 @@ def _direction(
 def _languages(folder: Path, task: Dict[str, Any]) -> Tuple[str, str]:
     """The languages of a model of two."""
     path = folder / "prepare.json"
-    prepared = _prepared(path)
+    prepared = hub.prepared(str(folder))
     source, target = (task.get(f"{side}_lang") or prepared.get(side) for side in ("source", "target"))
     if not isinstance(source, str) or not isinstance(target, str):
         wanted = 'such as {"source": "en", "target": "de"}'
@@ -97,15 +96,6 @@ def overrides(folder: Path, direction: Direction) -> Dict[str, str]:
     found = {"source_lang": direction.source, "target_lang": direction.target}
     path = dictionary_path(folder, direction.target)
     return {**found, "fixed_dictionary": str(path)} if path.name == DICTIONARY else found
-
-
-def _prepared(path: Path) -> Dict[str, Any]:
-    """The content of ``prepare.json``; empty if it is missing or damaged."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def read_dictionary(path: Path, remedy: str) -> Dictionary:
@@ -138,7 +128,7 @@ def text_files(folder: Path) -> List[Path]:
     names = ["prepare.json", "bpecodes", "sentencepiece.bpe.model", "source.spm", "target.spm"]
     names += ["vocab.txt", "vocab.json", "tokenizer_config.json"]
     names += sorted(path.name for path in folder.glob("vocabulary.*"))
-    named = _prepared(folder / "prepare.json").get("sha256")
+    named = hub.prepared(str(folder)).get("sha256")
     for name in named if isinstance(named, dict) else ():
         if not re.match(r"dict\.|(train|valid|test\d*)\.", name) and Path(name).name == name:  # a file of this folder
             names.append(name)
