@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Dict, Sequence
 
@@ -22,21 +23,26 @@ def check_name(folder: Path, signs: Sequence[str] = (SPLIT, REPLACED)) -> None:
             raise ValueError(f"{folder}: fairseq does not take '{sign}' for a part of the name: rename the folder")
 
 
+WAYS = {
+    "bpe": "bpe='subword_nmt', tokenizer='moses'",
+    "sentencepiece": "bpe='sentencepiece'",
+    "bytes": "bpe='bytes'",
+}
+"""The options of ``from_pretrained`` for each ``--subwords`` of the scripts."""
+
+
 class Interface(GeneratorHubInterface):
     """fairseq's interface to trained models. It refuses text that it cannot split: its words would be unknown."""
 
     def __init__(self, cfg: Any, task: Any, models: Any, folder: str) -> None:
         super().__init__(cfg, task, models)
-        self.subwords = prepared(folder).get("subwords", "none")
-        """How the scripts split the text of the training."""
+        self.splits = WAYS.get(prepared(folder).get("subwords", ""), "")
+        """What splits text as the scripts did for the training; empty if that is not known."""
 
     def encode(self, sentence: str) -> Tensor:
         """As in fairseq; ValueError if ``from_pretrained`` had no ``bpe``, and the training had subwords."""
-        if self.bpe is None and self.subwords != "none":
-            raise ValueError(
-                f"the training split text by {self.subwords}: give from_pretrained the bpe and the tokenizer, such as "
-                "bpe='subword_nmt', tokenizer='moses'"
-            )
+        if self.bpe is None and self.splits:
+            raise ValueError(f"give from_pretrained {self.splits}; text that you have split goes to binarize()")
         tokens: Tensor = super().encode(sentence)
         return tokens
 
@@ -74,7 +80,9 @@ def load(kind: str, folder: str, checkpoint_file: str, data: str, **options: Any
             if not Path(place).exists():
                 raise FileNotFoundError(errno.ENOENT, "No such folder", place)
             check_name(Path(place), signs)
-    if kind != "translation" and (lang := prepared(folder).get("source")):  # by whose rules a tokenizer splits
+    lang = prepared(folder).get("source")
+    if kind != "translation" and isinstance(lang, str):  # by whose rules a tokenizer splits
+        lang = re.split("[-_]", lang)[0]
         options = {"source_lang": lang, "target_lang": lang, **options}
     found: Dict[str, Any] = hub_utils.from_pretrained(folder, checkpoint_file, data, {}, **options)
     for model in found["models"]:

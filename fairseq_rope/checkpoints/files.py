@@ -18,7 +18,9 @@ def _of_each_numpy(function: Any) -> Iterator[Any]:
     """What makes a number or array of NumPy again, by its names in NumPy 1 and 2."""
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
         made = functools.partial(function)
-        made.__module__, made.__qualname__ = module, function.__name__  # type: ignore[attr-defined]
+        for name in ("__name__", "__qualname__"):  # PyTorch before 2.6 asks for the first
+            setattr(made, name, function.__name__)
+        made.__module__ = module
         yield made
 
 

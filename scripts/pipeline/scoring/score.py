@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..command import BEAM, LENPEN, Failure, as_failure, say
 from ..files import read_json, read_lines, sha256, write_json, write_text
-from ..languages import has_spaces
+from ..languages import base, has_spaces
 from ..lock import locked
 from ..paths import USER_DIR
 from ..prepared import read_languages, read_prepared
@@ -95,6 +95,8 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     steps.setting(f"{data_line(data)} {' '.join(map(sha256, sides))}")
     steps.setting(f"checkpoint {digest}")
     steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join(flags)}")
+    if prepared.subwords == "bpe" and base(target) not in ("de", "en", "fr", "it"):
+        steps.setting("joined 2")  # with apostrophes, and numbers of Czech
     if not prepared.from_text:  # the data line is then of the binarised files alone
         split_by = [data / name for name in prepared.split_by if (data / name).is_file()]
         steps.setting(" ".join([prepared.subwords, *map(sha256, split_by)]))

@@ -19,26 +19,24 @@ HYPHENS = re.compile(rf" ?(?<!\S){HYPHEN}(?!\S) ?")
 AFTER_MOSES = (
     (re.compile(r" ?/ ?"), "/"),  # km / h
     (re.compile(r"(\d )([$£€¥])(?=[^\W\d_])"), r"\1\2 "),  # 90 £sowie; but: costs £90
-    (re.compile(r"\b(\d\d?): (?=[0-5]\d\b)"), r"\1:"),  # 10: 30
-    (re.compile(r"(?<=\w) @ (?=\w+(?:[.-]\w+)+)"), "@"),  # a.b @ c.de
+    (re.compile(r"(?<![\w.,])([01]?\d|2[0-4]): (?=[0-5]\d(?!\w|[.,]\d))"), r"\1:"),  # 10: 30
+    (re.compile(r"(?<=\w) @ (?=[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}(?!\w))"), "@"),  # a.b @ c.de
 )
 """Corrections to the output of sacremoses' detokeniser, where it leaves tokens apart or joins them wrongly."""
 
-GERMAN_APOSTROPHES = (
-    (re.compile(r"(?<=\w) &apos; (?=s(?: |$))"), "&apos;"),  # gibt ' s
-    (re.compile(r"(?<!\S)([CDILOcdl]) &apos; (?=[^\W\d_])"), r"\1&apos;"),  # O ' Connor
-)
-"""Apostrophes inside words: the German tokeniser splits both sides off, and the detokeniser takes them for quotes."""
+NAMES = ((re.compile(r"(?<!\S)([CDILOcdl]) &apos; (?=[^\W\d_])"), r"\1&apos;"),)  # O ' Connor
+GERMAN_APOSTROPHES = ((re.compile(r"(?<=\w) &apos; (?=s(?: |$))"), "&apos;"), *NAMES)  # gibt ' s
+"""Apostrophes inside words: Moses splits both sides off, and the detokeniser takes them for quotes."""
 
 
-OTHER_APOSTROPHES = (
-    (re.compile(r"^((?:(?! &apos; ).)*\w) &apos; (?=\w(?:(?! &apos; ).)*$)"), r"\1&apos;"),  # the only one of a line
-    (re.compile(r"(?<!\S)(\w\w?) &apos; (?=\w)"), r"\1&apos;"),  # l ' home, п ' ять
-    (re.compile(r"(?<=\w) &apos; (?=\w\w?(?!\S))"), "&apos;"),  # Ankara ' da, foto ' s
-)
-"""Those of languages for which Moses has no rules of its own: it splits and joins them as in German."""
+INSIDE_WORDS = ((re.compile(r"(?<=\w) &apos; (?=\w)"), "&apos;"),)  # п ' ять, Ankara ' da, l ' home
+"""Those of languages that write them inside words and mostly quote by other signs."""
 
-APOSTROPHES: Dict[str, Rules] = {"de": GERMAN_APOSTROPHES, "en": (), "fr": (), "it": ()}
+APOSTROPHES: Dict[str, Rules] = {
+    **dict.fromkeys(("az", "be", "ca", "cy", "ga", "oc", "tr", "uk", "uz"), INSIDE_WORDS),
+    **{"de": GERMAN_APOSTROPHES, "en": (), "fr": (), "it": ()},
+}
+"""By language; of others, those of names: Dutch and Afrikaans begin words by them (``'s avonds``, ``'n``)."""
 
 CZECH_END = re.compile(r"(?<!\S)\d+ [.,]$")
 """An end of a Czech line behind which sacremoses joins every number of the line to the word before it."""
@@ -54,7 +52,7 @@ def detokenize(lines: Sequence[str], lang: str) -> List[str]:
     texts = []
     for line in lines:
         line = " ".join(line.replace("<unk>", UNKNOWN).split())
-        for pattern, replacement in APOSTROPHES.get(base(lang), OTHER_APOSTROPHES):
+        for pattern, replacement in APOSTROPHES.get(base(lang), NAMES):
             line = pattern.sub(replacement, line)
         tokens = HYPHENS.sub("-", line).split(" ")
         end = tokens[-1] if CZECH_END.search(line) and base(lang) == "cs" else ""

@@ -49,10 +49,12 @@ def test_a_training_under_nohup_goes_on_after_a_hangup(tmp_path):
     (tmp_path / "worker.py").write_text(WAITING)
     words = [*launch.torchrun(launch.Machines(), 1)[:-2], tmp_path / "worker.py", tmp_path / "end"]
     with start(*words, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as command:
-        assert command.stdout.readline() == "begun\n"
-        command.send_signal(signal.SIGHUP)
-        time.sleep(0.5)
-        (tmp_path / "end").touch()
+        try:
+            assert command.stdout.readline() == "begun\n"
+            command.send_signal(signal.SIGHUP)
+            time.sleep(0.5)
+        finally:
+            (tmp_path / "end").touch()
         assert command.wait(60) == 0
 
 
