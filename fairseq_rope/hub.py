@@ -27,6 +27,7 @@ WAYS = {
     "bpe": "bpe='subword_nmt', tokenizer='moses'",
     "sentencepiece": "bpe='sentencepiece'",
     "bytes": "bpe='bytes'",
+    "marian": "bpe='sentencepiece', sentencepiece_model='FOLDER/source.spm'",
 }
 """The options of ``from_pretrained`` for each ``--subwords`` of the scripts."""
 
@@ -82,7 +83,7 @@ def load(kind: str, folder: str, checkpoint_file: str, data: str, **options: Any
             check_name(Path(place), signs)
     lang = prepared(folder).get("source")
     if kind != "translation" and isinstance(lang, str):  # by whose rules a tokenizer splits
-        lang = re.split("[-_]", lang)[0]
+        lang = re.split("[-_]", lang)[0].lower()
         options = {"source_lang": lang, "target_lang": lang, **options}
     found: Dict[str, Any] = hub_utils.from_pretrained(folder, checkpoint_file, data, {}, **options)
     for model in found["models"]:

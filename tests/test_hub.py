@@ -59,7 +59,12 @@ def test_a_model_folder_needs_its_name_alone(arch, folders):
 def test_text_that_nobody_splits_is_refused(arch, tmp_path):
     """All of its words would be unknown. Whoever has split it gives numbers, or no prepare.json says how."""
     folder = (run_folder if arch == "roformer_tiny" else language_run_folder)(tmp_path / "run", arch)
-    for subwords, remedy in (("bpe", "subword_nmt"), ("sentencepiece", "sentencepiece"), ("none", ""), ("marian", "")):
+    for subwords, remedy in (
+        ("bpe", "subword_nmt"),
+        ("sentencepiece", "sentencepiece"),
+        ("marian", "sentencepiece"),
+        ("none", ""),
+    ):
         (folder / "prepare.json").write_text(f'{{"subwords": "{subwords}", "source": "en", "target": "de"}}')
         model = load(arch, folder)
         assert len(model.binarize("a king")) == 3

@@ -59,6 +59,15 @@ def test_a_translation_of_documents_may_have_twice_the_length(fake):
     assert fake.calls[0][-4:] == ["--max-len-a", "2", "--max-len-b", "200"]
 
 
+def test_scores_of_text_that_was_joined_otherwise_are_made_anew(fake):
+    for lang in ("de", "cs"):
+        for side in ("raw/test.de", "bin/test.en-de.de.idx"):
+            (fake.data / side.replace("de", lang)).write_bytes((fake.data / side).read_bytes())
+        write_json(fake.data / "prepare.json", {"source": "en", "target": lang})
+        command.main(fake.arguments())
+        assert ("joined 2" in stamp(fake).read_text()) == (lang == "cs")
+
+
 def test_a_signature_is_one_word_to_copy():
     signature = "nrefs:1|case:mixed|eff:no|tok:ja-mecab-0.996-IPA|smooth:exp|version:2.6.0"
     shown = table([("run", "test", {"sacrebleu": {"score": 30.0, "signature": signature}})])
