@@ -27,7 +27,6 @@ from ..provenance import read_record
 from ..settings import averaged, check_data, data_line, flags_in, words_in
 from ..steps import Steps
 from ..text import Text, text_processing
-from ..text.detokenize import REJOINED
 from ..text.raw import check_raw
 from ..text.segments import of_documents, split_segments
 from .generate import count_cut, generate, read_generated
@@ -96,8 +95,8 @@ def _score_once(options: argparse.Namespace, checkpoint: Path) -> Tuple[Scored, 
     steps.setting(f"{data_line(data)} {' '.join(map(sha256, sides))}")
     steps.setting(f"checkpoint {digest}")
     steps.setting(f"scoring {VERSION} beam {options.beam} lenpen {options.lenpen} {shlex.join(flags)}")
-    if prepared.subwords == "bpe" and base(target) in REJOINED:
-        steps.setting("joined 2")
+    if prepared.subwords == "bpe" and base(target) == "cs":
+        steps.setting("joined 2")  # numbers keep their spaces
     if not prepared.from_text:  # the data line is then of the binarised files alone
         split_by = [data / name for name in prepared.split_by if (data / name).is_file()]
         steps.setting(" ".join([prepared.subwords, *map(sha256, split_by)]))

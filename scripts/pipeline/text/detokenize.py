@@ -1,14 +1,12 @@
 """Turns Moses tokens into text, as a person would write it."""
 
 import re
-from typing import Dict, List, Sequence, Tuple
+from typing import List, Sequence
 
 from sacremoses import MosesDetokenizer
 
 from ..languages import base
 from .base import UNKNOWN
-
-Rules = Tuple[Tuple["re.Pattern[str]", str], ...]
 
 HYPHEN = "@-@"
 """The token that Moses makes of a hyphen where it splits a word. It makes nothing else of that kind: a text that holds
@@ -25,28 +23,11 @@ AFTER_MOSES = (
 )
 """Corrections to the output of sacremoses' detokeniser, where it leaves tokens apart or joins them wrongly."""
 
-GERMAN = (
+GERMAN_APOSTROPHES = (
     (re.compile(r"(?<=\w) &apos; (?=s(?: |$))"), "&apos;"),  # gibt ' s
     (re.compile(r"(?<!\S)([CDILOcdl]) &apos; (?=[^\W\d_])"), r"\1&apos;"),  # O ' Connor
 )
-CATALAN = ((re.compile(r"(?<!\S)([dlmnstDLMNST]) &apos; (?=\w)"), r"\1&apos;"),)  # l ' home
-PORTUGUESE = ((re.compile(r"(?<!\S)([dD]) &apos; (?=\w)"), r"\1&apos;"),)  # d ' água
-TURKISH = (
-    (re.compile(r"(?<!\S)([A-ZÇĞİÖŞÜƏ\d]\S*) &apos; (?=[^\W\d_A-ZÇĞİÖŞÜƏ]{1,7}(?!\S))"), r"\1&apos;"),
-)  # Ankara ' da
-APOSTROPHES: Dict[str, Rules] = {
-    "de": GERMAN,
-    **dict.fromkeys(("ca", "oc"), CATALAN),
-    **dict.fromkeys(("pt", "gl"), PORTUGUESE),
-    **dict.fromkeys(("tr", "az"), TURKISH),
-    "uk": ((re.compile(r"(?<=\w) &apos; (?=[яюєїЯЮЄЇ])"), "&apos;"),),  # п ' ять
-    "be": ((re.compile(r"(?<=\w) &apos; (?=[еёіюяЕЁІЮЯ])"), "&apos;"),),
-    "uz": ((re.compile(r"(?<=[oOgG]) &apos; (?=\w)"), "&apos;"),),  # o ' zbek
-}
-"""Apostrophes inside words, by language: Moses splits both sides off, and the detokeniser takes them for quotes."""
-
-REJOINED = {*APOSTROPHES, "cs"} - {"de"}
-"""Languages whose text was joined otherwise before: their scores are made anew."""
+"""Apostrophes inside words: the German tokeniser splits both sides off, and the detokeniser takes them for quotes."""
 
 CZECH_END = re.compile(r"(?<!\S)\d+ [.,]$")
 """An end of a Czech line behind which sacremoses joins every number of the line to the word before it."""
@@ -62,7 +43,7 @@ def detokenize(lines: Sequence[str], lang: str) -> List[str]:
     texts = []
     for line in lines:
         line = " ".join(line.replace("<unk>", UNKNOWN).split())
-        for pattern, replacement in APOSTROPHES.get(base(lang), ()):
+        for pattern, replacement in GERMAN_APOSTROPHES if base(lang) == "de" else ():
             line = pattern.sub(replacement, line)
         tokens = HYPHENS.sub("-", line).split(" ")
         end = tokens[-1] if CZECH_END.search(line) and base(lang) == "cs" else ""

@@ -6,6 +6,7 @@ learn-joint-bpe-and-vocab``, byte by byte.
 
 import contextlib
 import io
+import re
 import sys
 import unicodedata
 from collections import Counter
@@ -37,7 +38,11 @@ LOOKED_AT = 10000
 """Lines of a training set that tell whether it can be split."""
 
 RARE = 1000
-"""One in so many characters may be a mark that is split off."""
+"""One in so many characters may be a mark or an apostrophe that is split off."""
+
+APOSTROPHE = re.compile(r"(?<=[^\W\d_])['\u2019](?=[^\W\d_])")
+WITH_RULES = ("de", "en", "fr", "it")
+"""Languages whose apostrophes inside words come back: those with rules in Moses, and German by ours."""
 
 
 class Tokenizer:
@@ -59,7 +64,7 @@ class Tokenizer:
 
 
 def check(lang: str, lines: Sequence[str]) -> None:
-    """Raises Failure if no spaces separate words; says if Moses splits combining marks from their letters."""
+    """Raises Failure if no spaces separate words; says if Moses splits marks or apostrophes from their letters."""
     words, characters = sum(len(line.split()) for line in lines), "".join(lines)
     size = len("".join(characters.split()))
     if not has_spaces(lang) and size > LONGEST * words:
@@ -74,6 +79,12 @@ def check(lang: str, lines: Sequence[str]) -> None:
         say(
             f"train.{lang}: Moses splits {torn:,} combining marks from their letters, which lowers BLEU: compose them "
             "(Unicode's NFC), or give --subwords sentencepiece"
+        )
+    torn = sum(len(APOSTROPHE.findall(line)) for line in lines) if base(lang) not in WITH_RULES else 0
+    if torn * RARE > len(characters):
+        say(
+            f"train.{lang}: Moses splits {torn:,} apostrophes from their words, which lowers BLEU: give --subwords "
+            "sentencepiece"
         )
 
 

@@ -16,12 +16,8 @@ ROUND_TRIP = {
         "Siehe http://beispiel.de/a-b oder und/oder... ja?",
     ],
     "cs": ["Na 'Facebooku' je klid.", "Je zde 12 česko-německých lidí od roku 1999.", "Stojí 5 korun, tedy 12."],
-    "uk": ["Це п'ять п'ятничних комп'ютерів, світло-зелених.", "П'яте 'каже' тільки."],
-    "ca": ["L'home d'or diu-ho.", "Es veu l'home."],
     "nl": ["Hij werkt 's avonds.", "'Nee' zei hij, in het rood-wit.", "De 'grote' man ziet een hond @ 7.30."],
     "es": ["El 'gran' hombre es franco-belga."],
-    "pt": ["O 'grande' homem luso-belga bebe um copo d'água."],
-    "tr": ["Ankara'da ve Türkiye'de evler, 'evet' der resmi-mi 2023'te."],
     "en": [
         "Write to john.doe@mail.example.org by 10:30:15, in two half-hours from 9:05am on.",
         "Group 4: 50,000 people pay $3.12: 15 of them @ 2.50 each in south-east.",

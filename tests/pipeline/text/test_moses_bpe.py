@@ -88,3 +88,6 @@ def test_marks_that_moses_tears_off_are_told(capsys):
     assert not capsys.readouterr().err
     check("fr", [unicodedata.normalize("NFD", line) for line in text])
     assert "train.fr: Moses splits 36 combining marks from their letters" in capsys.readouterr().err
+    for lang, line, said in (("uk", "Це п'ять слів.", True), ("ca", "L\u2019home d'or", True), ("it", "L'uomo", False)):
+        check(lang, [line] * 9)
+        assert ("apostrophes from their words" in capsys.readouterr().err) == said
