@@ -60,7 +60,7 @@ def run_parser(doc: Optional[str], prepare: str, behind: str = "") -> Parser:
     parser.add_argument("--subset", metavar="NAME", default="test", help="test, test1, ... or valid (default: test)")
     tokens = (
         "source tokens to work on at once, with padding (default: 8000); it affects scores of documents alone: a "
-        "translation that runs on is cut at twice the longest source beside it, and 200 tokens"
+        "translation that runs on is cut at twice the longest source beside it plus 200 tokens"
     )
     parser.add_argument("--max-tokens", metavar="N", type=whole_number(1), default=8000, help=tokens)
     return parser
