@@ -11,6 +11,7 @@ from fairseq_rope import RoFormerLanguageModel, RoFormerMaskedModel
 from fairseq_rope.architectures import match_architectures
 from fairseq_rope.masked_hub import MaskedHub
 from fairseq_rope.positions import POSITIONS
+from pipeline.finetuning.predict import predict
 
 from .commands import USER_DIR, parameters, run
 from .helpers import BOS, ENCODINGS, EOS, PAD, build, build_with
@@ -123,6 +124,17 @@ def test_a_masked_model_trains_resumes_fills_masks_and_is_tuned(texts, tmp_path)
     predicted, again = (model.predict("sentence_classification_head", pair) for _ in range(2))
     assert predicted.shape == (1, 2) and predicted.exp().sum().isclose(torch.tensor(1.0))
     assert torch.equal(predicted, again)  # without dropout
+
+    model.task.load_dataset("valid")  # finetune.sh predicts it in its order, which fairseq's batches do not have
+    texts_of = [sample["net_input.src_tokens"] for sample in model.task.dataset("valid")]
+    head = [model.predict("sentence_classification_head", text, return_logits=True) for text in texts_of]
+    lead = torch.cat(head).detach() @ torch.tensor([-1.0, 1.0])
+    state = torch.load(tmp_path / "tuned" / path.name, weights_only=False)
+    state["model"]["classification_heads.sentence_classification_head.out_proj.bias"][0] += lead.mean()
+    torch.save(state, tmp_path / "centred.pt")
+    labels = model.task.label_dictionary
+    expected = [labels[labels.nspecial + int(each > lead.mean())] for each in lead]
+    assert predict(tmp_path / "centred.pt", texts / "pairs") == expected and len(set(expected)) == 2
 
 
 @pytest.mark.slow

@@ -1,13 +1,9 @@
 """The grid of a fine-tuning: the learning rate that counts, the flags that are refused, what diverged."""
 
-import argparse
-
 import pytest
 import torch
-from fairseq.data import Dictionary
 
 from pipeline.command import Failure
-from pipeline.finetuning import predict
 from pipeline.finetuning.finetune import FIXED, FineTuning, best_cells, parse
 from pipeline.finetuning.predict import _predict
 from pipeline.settings import check_flags, flags_in
@@ -43,28 +39,3 @@ def test_entries_of_a_recipe_that_would_count_for_nothing_or_contradict_the_sche
 def test_a_training_that_diverged_has_no_predictions(broken):
     with pytest.raises(Failure, match="--learning-rates"):
         _predict(lambda **_: (torch.tensor([[broken, 1.0]]),), {"net_input": {}}, None)
-
-
-class Labels(torch.nn.Module):
-    """Says what it is given."""
-
-    def forward(self, labels, **_):
-        assert not self.training
-        return (torch.nn.functional.one_hot(labels, 2).float(),)
-
-
-def test_predictions_are_in_the_order_of_the_set(monkeypatch):
-    """fairseq's batches are not."""
-    words, parts = Dictionary(), {(2, 0): (1, 0), (1,): (1,)}
-    for label in ("no", "yes"):
-        words.add_symbol(label)
-    batches = [
-        {"id": torch.tensor(ids), "net_input": {"labels": torch.tensor(labels)}} for ids, labels in parts.items()
-    ]
-    task = argparse.Namespace(label_dictionary=words, cfg=argparse.Namespace(regression_target=False))
-    task.load_dataset, task.dataset, task.max_positions = (lambda name: None), (lambda name: range(3)), (lambda: None)
-    iterator = argparse.Namespace(next_epoch_itr=lambda shuffle: batches)
-    task.get_batch_iterator = lambda dataset, **options: iterator
-    loaded = [Labels()], None, task
-    monkeypatch.setattr(predict.checkpoint_utils, "load_model_ensemble_and_task", lambda *_: loaded)
-    assert predict.predict("checkpoint.pt", "data") == ["no", "yes", "yes"]
